@@ -638,7 +638,7 @@ def unlike_heads(log: CallLog, which: int, context: int) -> tuple[Irregularity, 
 def _rotated(reference: Reference, _: int, x: NumberArray, places: Integers) -> NumberArray:
     """Vectors (k, n, columns) as the reference rotates them at positions (k, n)."""
     pairing = reference.pairing
-    turns = reference.turns.at(places.reshape(-1)).reshape(*places.shape, -1)
+    turns = reference.rotation.at(places.reshape(-1)).reshape(*places.shape, -1)
     after = (x[..., list(pairing.first)] + 1j * x[..., list(pairing.second)]) * turns
     y = x.astype(np.float64)
     y[..., list(pairing.out_first)], y[..., list(pairing.out_second)] = after.real, after.imag

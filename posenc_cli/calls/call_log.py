@@ -24,7 +24,7 @@ from posenc_cli.calls.patterns import (
 )
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.position_maps import rows_of_any_turn
+from posenc_cli.inference.position_maps import shown_positions
 from posenc_cli.inference.reference import Sample
 from posenc_cli.inference.tolerance import Tolerance
 from posenc_cli.records import Record, replace
@@ -110,7 +110,7 @@ class RowReader:
         floor = _ROUNDINGS * self._tolerance.floor * size
         allowed = self._tolerance.cells(farther, self.reference.frequencies) * np.abs(before)
         positions, places = np.unique(used, return_inverse=True)
-        turns = np.asarray(self.reference.turns.at(positions.astype(np.int64))[places])
+        turns = np.asarray(self.reference.rotation.at(positions.astype(np.int64))[places])
         missed = np.abs(after - before * turns)
         others = list(self.reference.pairing.others(call.x.shape[1]))
         stays = np.abs(call.values[:, others] - call.x[:, others]) <= floor
@@ -131,7 +131,7 @@ class RowReader:
             self.reference.scale,
             self.reference,
         )
-        read, explained = rows_of_any_turn(sample)
+        read, explained = shown_positions(sample)
         shown = explained.all() and (read.min() >= 0 or read.max() > 0)
         return read if shown and self.right(call, read).all() else None
 

@@ -363,7 +363,7 @@ def _of_vectors(
         )
     half = any(is_half(sample.values) for sample in samples)
     unlike = _read_all(function, readers, places, progress, half=half)
-    alike = len(readers) > 1 and reference.symmetric and readers[0].like(readers[1])
+    alike = len(readers) > 1 and reference.symmetric and readers[0].equals(readers[1])
     kept = readers[:1] if alike else readers
     subjects = [reader.subject(function.process.target, both=len(readers) > 1) for reader in kept]
     if any(one.irregular for one in subjects):  # it says more

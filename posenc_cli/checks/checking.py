@@ -340,7 +340,7 @@ class Check(Record):
             return subjects.matrix_pair(*self.asked.rotated, "--rotated")
         first, second = self.asked.tables or ("", "")
         if first is second or (isinstance(first, str) and first == second):
-            return subjects.tables_side_by_side(first, "--tables")
+            return subjects.tables_side_by_side(first)
         return subjects.matrix_pair(first, second, "--tables")
 
     def _report_of_rows(self) -> Report:
@@ -428,7 +428,7 @@ class Check(Record):
         notes = (*subject.notes, *self._sample_notes(where), *_call_notes(subject))
         if examination.ok:
             notes = (*order_notes(subject), *axis_notes(reference, where), *notes)
-        elif not examination.otherwise:
+        elif not examination.others_differ:
             notes += tuple(f"besides: {one.text}" for one in subject.other_calls)
         if unevaluated:
             pairs = f"{subject.own.pairs} pairs against {reference.pairs}"

@@ -263,7 +263,7 @@ def _frequency_cause(rule: Alternative, sample: Sample) -> Explanation:
         evidence = f"{pairs_text(changed, right.size)} {are} not scaled: {evidence}"
     few = 0 < len(changed) <= (_FEW_PAIRS * right.size if rule.message else right.size - 1)
     where = Where(None, as_ranges(np.array(changed))) if few else None
-    return Explanation(rule.cause, message, evidence, rule.detail, where)
+    return Explanation(rule.cause, message, evidence, where=where)
 
 
 def ratio_text(frequencies: Reals, sample: Sample) -> str:

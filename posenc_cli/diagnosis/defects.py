@@ -30,7 +30,7 @@ from posenc_cli.inference.position_maps import (
     PositionMap,
     position_maps,
 )
-from posenc_cli.inference.reference import turns_by
+from posenc_cli.inference.reference import rotation_by
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.verdict import Residual
@@ -123,7 +123,7 @@ class Defect(Record):
         Shape: both (n, pairs).
         """
         with np.errstate(invalid="ignore"):  # frequencies may overflow a half precision
-            return sample.compared(*self.prediction(sample))
+            return sample.compare(*self.prediction(sample))
 
     def prediction(self, sample: Sample) -> tuple[ComplexRows, Reals, Reals]:
         """Return its factors, its frequencies, and the positions that the tolerance depends on.
@@ -165,7 +165,7 @@ class Defect(Record):
         if self.rounds or used.size * reference.pairs < _MANY:
             return None
         if rule is None and self.moved is None and not self.offset:
-            return reference.turns.at(sample.positions) * (sample.amplitude / reference.scale)
+            return reference.rotation.at(sample.positions) * (sample.amplitude / reference.scale)
         whole = used.shape[1] == 1 and reference.coordinates is None
         if not whole or (rule is not None and rule.frequencies.ndim > 1):
             return None
@@ -173,7 +173,7 @@ class Defect(Record):
         if not np.array_equal(positions, used[:, 0]):
             return None
         rates = reference.frequencies if rule is None else rule.frequencies
-        return turns_by(rates.tobytes(), reference.engine).at(positions) * sample.amplitude
+        return rotation_by(rates.tobytes(), reference.engine).at(positions) * sample.amplitude
 
 
 # "backward": karpathy/nanochat#489, trymirai/lalamo#268. "swapped": GPT-J's tables are (sin, cos),

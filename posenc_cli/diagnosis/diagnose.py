@@ -87,7 +87,7 @@ def diagnose(examination: Examination) -> tuple[Explanation, ...]:
     if examination.ok:
         return ()
     subject = examination.subject
-    half = None if subject.irregular or examination.otherwise else half_precision_of(subject)
+    half = None if subject.irregular or examination.others_differ else half_precision_of(subject)
     if half is None or examination.tolerance.floor >= unit(half):
         return _distinct_causes(examination)
     coarse = examine(subject, examination.reference, half)
@@ -110,7 +110,7 @@ def _distinct_causes(examination: Examination) -> tuple[Explanation, ...]:
     survey = examination.survey
     if subject.irregular:
         return _irregular_causes(subject.irregular)
-    if examination.otherwise:
+    if examination.others_differ:
         return _irregular_causes(subject.other_calls)
     if subject.as_reference is None:
         return (_width_cause(subject, examination.reference),)

@@ -62,7 +62,7 @@ def _explained_entries(
     turned = without_growth(block, reference)  # (n, pairs)
     mirrored = np.zeros_like(turned) if block.mirrored is None else block.mirrored
     size = reference.scale
-    unit = reference.turns.at(block.positions) / size  # (n, pairs)
+    unit = reference.rotation.at(block.positions) / size  # (n, pairs)
     seen = np.ones(turned.shape, bool) if block.seen is None else block.seen
     followed = reference.angle_positions(block.positions)
     for message, (a, b, c, d), fastest in misplaced_entries(reference, unit.real, unit.imag):

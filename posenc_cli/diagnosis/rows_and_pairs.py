@@ -25,7 +25,7 @@ from posenc_cli.diagnosis.defects import (
 from posenc_cli.formulas.context_extension.scaled import dynamic_base, rope_dynamic
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.frequency_rules import Alternative
-from posenc_cli.inference.position_maps import rows_of_any_turn
+from posenc_cli.inference.position_maps import shown_positions
 from posenc_cli.positions import ordinal, range_texts
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.verdict import Explanation, Where
@@ -82,7 +82,7 @@ def own_length_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
 
 def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     """Yield the bug that positions are rotated as others, by no known rule."""
-    if rows_of_any_turn(suspect.sample)[1].mean() < ENOUGH:
+    if shown_positions(suspect.sample)[1].mean() < ENOUGH:
         return
 
     def used(piece: Sample) -> Integers:
@@ -90,7 +90,7 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
         used = piece.positions.copy()
         wrong = np.flatnonzero(~Defect().explained(piece).all(axis=1))
         if wrong.size:
-            read, explained = rows_of_any_turn(piece.rows(wrong))
+            read, explained = shown_positions(piece.rows(wrong))
             shown = explained.all(axis=1)
             used[wrong[shown]] = read[shown]
         return used

@@ -59,11 +59,11 @@ from posenc_cli.inference.trial import (
     arithmetic_format,
     as_columns,
     bfloat16_limits,
+    compare_rows,
     computation_of,
     compute,
     limits_of,
-    merged,
-    part_of,
+    merge_files,
     try_hypothesis,
 )
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64
@@ -254,7 +254,7 @@ def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
     attempts.sort(key=_rank)
     if attempts and attempts[0].trial.fits_most and not attempts[0].profile:
         regular = row_positions(attempts[0].trial.hypothesis, evidence) is not None
-        if not regular and evidence.every.size < evidence.count <= _WHOLE:
+        if not regular and evidence.all_sample_rows.size < evidence.count <= _WHOLE:
             whole = replace(evidence, only=np.arange(evidence.count))
             return _matrix_attempts(whole)
     return attempts
@@ -621,7 +621,7 @@ def row_positions(hypothesis: Hypothesis, evidence: Evidence) -> RowPositions | 
         return None
     if (line := line_of(where, rows)) is not None:
         return lambda asked_rows: line[0] + line[1] * asked_rows
-    if evidence.every.size == evidence.count:
+    if evidence.all_sample_rows.size == evidence.count:
         every = np.zeros(evidence.count, np.int64)
         every[rows] = where
         return lambda asked_rows: every[asked_rows]
@@ -650,7 +650,7 @@ def _compare(
         if trial.rounded == BFLOAT16:
             predicted = [widen(own, BFLOAT16) for own in predicted]
         parts = [
-            part_of(
+            compare_rows(
                 array,
                 predicted[file],
                 partial(_limits, trial, file, way, positions, predicted[file]),
@@ -664,7 +664,7 @@ def _compare(
         ]
     for array in stored:
         release(array)
-    return merged(parts, padding=padding, on_grid=on_grid)
+    return merge_files(parts, padding=padding, on_grid=on_grid)
 
 
 def _limits(

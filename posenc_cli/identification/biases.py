@@ -19,10 +19,17 @@ from posenc_cli.encoding.scores import score_rule
 from posenc_cli.files.source import release
 from posenc_cli.formulas.alibi import alibi, rules_of
 from posenc_cli.formulas.inverse import Guess, MeasuredScores
-from posenc_cli.inference.candidates import answered, schemes_of
+from posenc_cli.inference.candidates import guesses_until_error, schemes_of
 from posenc_cli.inference.fitting import median, spread
 from posenc_cli.inference.tolerance import unit
-from posenc_cli.inference.trial import ARITHMETICS, Census, Hypothesis, Trial, formats_of, part_of
+from posenc_cli.inference.trial import (
+    ARITHMETICS,
+    Census,
+    Hypothesis,
+    Trial,
+    compare_rows,
+    formats_of,
+)
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.rounding import narrow, round_to, widen
 from posenc_cli.positions import LARGEST_POSITION
@@ -77,7 +84,7 @@ def bias_hypotheses(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypoth
     )
     for scheme in schemes_of("bias"):
         if scheme.inverse is not None:
-            for guess in answered(scheme, scheme.inverse(np, measured)):
+            for guess in guesses_until_error(scheme, scheme.inverse(np, measured)):
                 yield _hypothesis(scheme, guess, profile)
 
 
@@ -349,7 +356,7 @@ def try_scores(hypothesis: Hypothesis, profile: BiasProfile, evidence: Evidence)
         limit = _score_limits(encoding, np.where(seen, predicted, 0.0), rounded, arithmetic)
         cells = np.where(seen, profile.values, predicted)
         rows = np.arange(profile.indices.size)
-        part = part_of(
+        part = compare_rows(
             *(cells.T, predicted.T, partial(np.transpose, limit), rows, rounded),
             quantum=evidence.quantum,
         )
@@ -472,7 +479,7 @@ def _compare_queries(
     cells[hidden] = 0.0
     predicted[hidden] = 0.0
     rows = head * profile.queries + queries
-    part = part_of(cells, predicted, lambda: allowed, rows, rounded, quantum=evidence.quantum)
+    part = compare_rows(cells, predicted, lambda: allowed, rows, rounded, quantum=evidence.quantum)
     on_grid = evidence.on_grid(np.where(hidden, 0.0, stored))
     release(stored)
     count = int(hidden.sum())

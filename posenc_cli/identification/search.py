@@ -24,7 +24,7 @@ from posenc_cli.errors import InvalidInput, quoted_name, sizes_text
 from posenc_cli.formulas.parameters import as_text, brief_text, option_words
 from posenc_cli.identification.attempts import attempts_of_forms, best_of, line_of
 from posenc_cli.identification.waves import prompt_of
-from posenc_cli.inference.candidates import models_of, same_cells
+from posenc_cli.inference.candidates import models_of, same_entries
 from posenc_cli.inference.evidence import Evidence
 from posenc_cli.inference.tolerance import real_format
 from posenc_cli.inference.trial import (
@@ -258,7 +258,7 @@ def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:
     for attempt in _distinct_attempts(_sort_by_evidence(attempts))[:SHOWN]:
         counted = None
         if attempt.trial.fits_most:
-            alike = [count for other, count in counts if same_cells(other.trial, attempt.trial)]
+            alike = [count for other, count in counts if same_entries(other.trial, attempt.trial)]
             cells = sum(array.size for array in attempt.evidence.arrays)
             if alike:
                 counted = alike[0]

@@ -39,7 +39,13 @@ from posenc_cli.inference.candidates import (
     sinusoidal_proposals,
 )
 from posenc_cli.inference.fitting import median, spread
-from posenc_cli.inference.rates import Rates, continued, positions_at, progression_of, rates_of
+from posenc_cli.inference.rates import (
+    Rates,
+    positions_at,
+    progression_of,
+    rates_of,
+    with_full_turns,
+)
 from posenc_cli.inference.tolerance import FUNCTIONS, PER_ANGLE
 from posenc_cli.inference.trial import (
     UNREDUCED_TABLES,
@@ -476,7 +482,7 @@ def _in_positions(rates: Rates) -> Rates | None:
     The rates of high-frequency pairs are continued from the slower ones, because rows may be more
     than half a rotation apart. None if the step between rows is 1 or not plausible.
     """
-    values = continued(rates.values, (1.0,), rates.errors)
+    values = with_full_turns(rates.values, (1.0,), rates.errors)
     if rates.values.size < _FEWEST_PLACED or not (values >= 0).all():
         return None
     step = snap(float(values[0]), float(rates.errors[0]))

@@ -1,7 +1,8 @@
-"""What tables, frequencies and scores are made of: rates, formats, rules, tolerances.
+"""Determine what an array holds: its format, frequencies, positions and scheme.
 
-In: arrays, or a reference. Out: frequencies found from values (`fitting`, `rates`), the schemes
-that give them (`candidates`, `frequency_rules`), what rounding makes of them
-(`formats`), and how far a right implementation may be from the exact values (`tolerance`).
-:mod:`posenc_cli.identification` and :mod:`posenc_cli.diagnosis` are built on these.
+In: arrays, or a reference. Out: frequencies found in values (`fitting`, `rates`), schemes that have
+them (`candidates`, `frequency_rules`), the half-precision formats (`formats`), and the largest
+error of a right implementation (`tolerance`). :mod:`posenc_cli.identification` and
+:mod:`posenc_cli.diagnosis` use these. Start reading in :mod:`posenc_cli.inference.trial`, which
+compares a hypothesis with an array.
 """

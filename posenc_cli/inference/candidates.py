@@ -1,9 +1,9 @@
-"""Schemes and shipped models that give measured frequencies, by each scheme's inverse.
+"""Propose schemes and shipped models whose frequencies agree with measured ones.
 
-Each proposal is a scheme with parameters whose frequencies agree with what was measured, as well as
-that is known; whether the array fits is for a trial to say. What a scheme's parameters may be, its
-inverse says (:mod:`posenc_cli.formulas.inverse`); one that gives none, such as a user's, is tried
-with its defaults.
+Proposals come from the inverse of each scheme (:mod:`posenc_cli.formulas.inverse`). A scheme
+without an inverse, such as a user's, is tried with its defaults. A proposal agrees with the
+measured frequencies within their errors; a trial then decides whether the array fits.
+
 Rules are evaluated in float64. Imports NumPy: import it only where something is computed.
 """
 
@@ -30,7 +30,6 @@ from posenc_cli.formulas.inverse import (
     DOUBLE,
     FACTORS,
     FITTED,
-    KNOWN_BASES,
     MANY,
     NEAR,
     ROUNDED,
@@ -53,20 +52,22 @@ if TYPE_CHECKING:
     from posenc_cli.inference.trial import Trial
     from posenc_cli.numerics.arrays import Integers, Reals
 
-_PLAIN = 5
-"""Parameters of a scheme that is plain: a ladder and a number, whose inverse takes no time."""
-_BESIDE = 1e-6
-"""Of a parameter: how far the next value is tried, and the last step of Newton's method."""
-_ROUGH = (NEAR, 1e-3, 1e-3, 1e-3)
-"""Of rates, how far off a guess of a parameter may make them, at each step of Newton's method."""
-_EXACT = 1e-9
-"""Of rates: code in float32 scatters them more, and exact values, over some hundred rows, less."""
-_SNAPPED = 2e-5
-"""Of rates: what a base of five digits is off by, of which entries tell more."""
-_COMPUTED = 0.6
-"""What a number costs that people compute from another: judgement, as one of two digits."""
+_PLAIN_PARAMETERS = 5
+"""Largest number of parameters of a plain scheme: a ladder and a number, whose inverse is
+instant."""
+_NEWTON_STEP = 1e-6
+"""Relative step of a parameter in a numeric derivative, and the last step of Newton's method."""
+_GUESS_ERRORS = (NEAR, 1e-3, 1e-3, 1e-3)
+"""Relative error of rates that a guessed parameter may cause, at each step of Newton's method."""
+_FLOAT32_SCATTER = 1e-9
+"""Relative scatter of rates: float32 code scatters more, and exact values over some hundred rows
+less."""
+_BASE_ERROR = 2e-5
+"""Relative error of rates for a base rounded to five digits; the entries determine more."""
+_COMPUTED_COST = 0.6
+"""Cost of a number that people compute from another. Judgement: as much as two digits."""
 _MOST_GUESSES = 512
-"""Of a default inverse: a scheme takes about 0.1 ms to bind and evaluate."""
+"""Limit on guesses of an inverse: a scheme takes about 0.1 ms to bind and evaluate."""
 
 
 class Proposal(Record):
@@ -83,12 +84,12 @@ class Proposal(Record):
 
 @lru_cache(maxsize=1)
 def presets() -> tuple[Proposal, ...]:
-    """The rotary encodings of all models that posenc ships."""
+    """Return the rotary encodings of all models that posenc ships."""
     proposals = []
     for layers in layers_of_models():
         given = {key: value for key, value in layers.params.items() if key != "layout"}
         scheme = catalogue.BUILT_IN[layers.scheme]
-        # Behind every rule that gives the same with numbers people use.
+        # A higher cost than any rule with the same table and numbers that people use.
         proposal = proposal_of(scheme, Guess(given, cost=3.0))
         if proposal is not None and scheme.kind == "rotary":
             proposals.append(proposal)
@@ -96,29 +97,30 @@ def presets() -> tuple[Proposal, ...]:
 
 
 def presets_of(pairs: int) -> list[Proposal]:
-    """Those of so many pairs."""
+    """Return the presets with so many pairs."""
     return [preset for preset in presets() if preset.frequencies.size == pairs]
 
 
 def known_schemes() -> tuple[Scheme, ...]:
-    """All schemes that are known by name: the catalogue's, those of plugins, and adopted ones."""
+    """Return all schemes known by name: of the catalogue, of plugins, and adopted ones."""
     return (*_schemes(tuple(sys.path)), *catalogue.adopted())
 
 
 def schemes_of(kind: Kind) -> tuple[Scheme, ...]:
-    """All schemes of a kind that are known by name."""
+    """Return all schemes of a kind that are known by name."""
     return tuple(scheme for scheme in known_schemes() if scheme.kind == kind)
 
 
 @lru_cache(maxsize=1)
 def _schemes(_path: tuple[str, ...]) -> tuple[Scheme, ...]:
+    """Return built-in and plugin schemes. Plugins depend on the path, the key of the cache."""
     plugins = (scheme for scheme in catalogue.installed() if isinstance(scheme, Scheme))
     own = [scheme for scheme in plugins if scheme.name not in catalogue.BUILT_IN]
     return (*catalogue.BUILT_IN.values(), *own)
 
 
 def proposal_of(scheme: Scheme, guess: Guess, *, length: int | None = None) -> Proposal | None:
-    """A proposal of a scheme made of waves; None where it is none, or cannot be so."""
+    """Return a scheme's proposal; None if it has no waves, or does not accept the parameters."""
     try:
         with scheme.answerable(), np.errstate(all="ignore"):
             waves = scheme.bind(guess.params, seq_len=length).content.waves
@@ -139,33 +141,35 @@ def proposal_of(scheme: Scheme, guess: Guess, *, length: int | None = None) -> P
     )
 
 
-def agrees(frequencies: Reals, rates: Rates, *, loose: float = 0.0, any_step: bool = False) -> bool:
-    """Whether rates a row may be multiples of frequencies, one multiple for all pairs.
+def _agrees(
+    frequencies: Reals, measured: Measured, *, loose: float, any_step: bool = False
+) -> bool:
+    """Return whether measured rates are a common multiple of frequencies, within their errors.
 
-    It is a whole number, unless ``any_step`` between positions may be meant.
+    The multiple is a whole number, or any number with ``any_step``.
     """
-    count = rates.values.size
-    if frequencies.size < count:
+    rates, errors = measured.values, measured.errors
+    if frequencies.size < rates.size:
         return False
-    frequencies = frequencies[:count]
-    known = np.flatnonzero((frequencies > 0) & (rates.errors < 0.3 * np.abs(rates.values)))
+    frequencies = frequencies[: rates.size]
+    known = np.flatnonzero((frequencies > 0) & (errors < 0.3 * np.abs(rates)))
     steps = {1.0}
     if known.size:
         slow = known[-1]
-        steps.add(float(np.round(rates.values[slow] / frequencies[slow])))
+        steps.add(float(np.round(rates[slow] / frequencies[slow])))
         if any_step:
-            steps.add(_step_of(frequencies[known[::-1]], rates.values[known[::-1]]))
+            steps.add(_common_multiple(frequencies[known[::-1]], rates[known[::-1]]))
     for step in steps:
-        left = rates.values - step * frequencies
+        left = rates - step * frequencies
         left = np.abs(left - 2 * np.pi * np.round(left / (2 * np.pi)))
-        limits = (1 + abs(step)) * rates.errors + loose * np.abs(step * frequencies) + 1e-12
+        limits = (1 + abs(step)) * errors + loose * np.abs(step * frequencies) + 1e-12
         if step and (left <= limits).all():
             return True
     return False
 
 
-def _step_of(frequencies: Reals, values: Reals) -> float:
-    """The multiple of frequencies, the slowest first, that values modulo 2π are."""
+def _common_multiple(frequencies: Reals, values: Reals) -> float:
+    """Return the common multiple of frequencies that gives values modulo 2π; lowest first."""
     step = float(values[0] / frequencies[0])
     for frequency, value in zip(frequencies.tolist(), values.tolist(), strict=True):
         turns = round((step * frequency - value) / (2 * math.pi))
@@ -176,31 +180,30 @@ def _step_of(frequencies: Reals, values: Reals) -> float:
 def rotary_proposals(
     rates: Rates, amplitude: float | None, *, precise: float = 1e-5
 ) -> Iterator[Proposal]:
-    """Rotary encodings whose frequencies agree with rates, the plainest first.
+    """Yield rotary encodings whose frequencies agree with rates, the simplest schemes first.
 
-    ``amplitude`` is what cosines and sines are multiplied by, known to ``precise``; None where
-    nothing shows it.
+    ``amplitude`` is the factor on cosines and sines, known within ``precise``; None if unknown.
     """
     measured = _measured(rates, amplitude, precise)
     plain: list[Scheme] = []
     others: list[Scheme] = []
     for scheme in schemes_of("rotary"):
-        (plain if len(scheme.parameters) <= _PLAIN else others).append(scheme)
+        (plain if len(scheme.parameters) <= _PLAIN_PARAMETERS else others).append(scheme)
     ladders = (proposal for scheme in plain for proposal in _proposals(scheme, measured))
-    yield from _agreeing(sorted(ladders, key=lambda proposal: proposal.cost), rates, measured)
-    yield from _agreeing(presets_of(rates.values.size), rates, measured)
+    yield from _agreeing(sorted(ladders, key=lambda proposal: proposal.cost), measured)
+    yield from _agreeing(presets_of(measured.pairs), measured)
     for scheme in others:
-        yield from _agreeing(_proposals(scheme, measured), rates, measured)
+        yield from _agreeing(_proposals(scheme, measured), measured)
 
 
 def proposals_at_length(
     rates: Rates, amplitude: float | None, length: int, *, precise: float = 1e-5
 ) -> Iterator[Proposal]:
-    """Rotary encodings that follow the length of the sequence, once positions tell it."""
+    """Yield rotary encodings that depend on the sequence length, once positions determine it."""
     measured = _measured(rates, amplitude, precise, length)
     for scheme in schemes_of("rotary"):
         if any(parameter.rules.follows_length for parameter in scheme.parameters.values()):
-            yield from _agreeing(_proposals(scheme, measured), rates, measured)
+            yield from _agreeing(_proposals(scheme, measured), measured)
 
 
 def _measured(
@@ -210,27 +213,25 @@ def _measured(
     return Measured(rates.values, rates.errors, given, amplitude, precise, length)
 
 
-def _agreeing(
-    proposals: Iterable[Proposal], rates: Rates, measured: Measured
-) -> Iterator[Proposal]:
-    """The proposals whose frequencies and amplitude agree with what was measured."""
+def _agreeing(proposals: Iterable[Proposal], measured: Measured) -> Iterator[Proposal]:
+    """Yield the proposals whose frequencies and amplitude agree with the measured ones."""
     for proposal in proposals:
-        # Plain rules are tried where half-precision frequencies are that far off.
-        loose = 0.004 if proposal.cost < 2 else _SNAPPED
-        if measured.has_amplitude(proposal.amplitude) and agrees(
-            proposal.frequencies, rates, loose=loose
+        # Half-precision frequencies are this far off; only plain rules are tried on them.
+        loose = 0.004 if proposal.cost < 2 else _BASE_ERROR
+        if measured.has_amplitude(proposal.amplitude) and _agrees(
+            proposal.frequencies, measured, loose=loose
         ):
             yield proposal
 
 
 def _proposals(scheme: Scheme, measured: Measured) -> Iterator[Proposal]:
-    """What a scheme's inverse guesses, as far as it is made of waves along one axis."""
-    if scheme.inverse is None:  # a user's scheme is believed behind posenc's own that give the same
+    """Yield the proposals that a scheme's inverse guesses."""
+    if scheme.inverse is None:  # a user's scheme costs more than posenc's own of the same table
         given = {name: value for name, value in measured.given.items() if name in scheme.parameters}
         guesses = iter([Guess(given, cost=1.9)])
     else:
-        guesses = answered(scheme, scheme.inverse(np, measured))
-    for guess in itertools.islice(guesses, _MOST_GUESSES):  # rates of noise agree with many
+        guesses = guesses_until_error(scheme, scheme.inverse(np, measured))
+    for guess in itertools.islice(guesses, _MOST_GUESSES):  # noisy rates agree with many guesses
         for settled in _settled_guesses(scheme, guess, measured):
             proposal = proposal_of(scheme, settled, length=measured.length)
             if proposal is not None:
@@ -238,9 +239,9 @@ def _proposals(scheme: Scheme, measured: Measured) -> Iterator[Proposal]:
 
 
 def _settled_guesses(scheme: Scheme, guess: Guess, measured: Measured) -> Iterator[Guess]:
-    """A guess with the numbers that its solved parameter may be, those of fewest digits first.
+    """Yield a guess with values of its solved parameter, those with the fewest digits first.
 
-    Last comes the number itself, with what it may be off by.
+    The last one is the solution itself, with its uncertainty.
     """
     name = guess.solved
     if name is None:
@@ -256,7 +257,7 @@ def _settled_guesses(scheme: Scheme, guess: Guess, measured: Measured) -> Iterat
 
     for number, note in guess.likely:
         if abs(number - value) <= error:
-            cost, notes = guess.cost + _COMPUTED, (*guess.notes, note)
+            cost, notes = guess.cost + _COMPUTED_COST, (*guess.notes, note)
             yield with_number(number, cost=cost, notes=notes)
     for number, digits in written_numbers(value, error):
         yield with_number(number, cost=guess.cost + 0.3 * digits)
@@ -269,19 +270,23 @@ def _settled_guesses(scheme: Scheme, guess: Guess, measured: Measured) -> Iterat
 def _solution(
     scheme: Scheme, guess: Guess, name: str, measured: Measured
 ) -> tuple[float, float] | None:
-    """The value of one parameter, and its error, with which all rates agree best.
+    """Return the value of one parameter that fits all rates best, and its error.
 
-    That of the guess is near. The error is what the scatter of the rates about it leaves.
+    Newton's method starts at the value of the guess. The error follows from the scatter of the
+    rates.
     """
     value, error = float(guess.params[name]), 0.0
     with np.errstate(all="ignore"):
         spread = measured.errors / np.abs(measured.values)  # (pairs,)
-        for rough in _ROUGH:
-            params = {**guess.params, name: value}, {**guess.params, name: value * (1 + _BESIDE)}
-            own, beside = (_frequencies_of(scheme, given, measured) for given in params)
-            if own is None or beside is None:
+        for rough in _GUESS_ERRORS:
+            params = (
+                {**guess.params, name: value},
+                {**guess.params, name: value * (1 + _NEWTON_STEP)},
+            )
+            own, stepped = (_frequencies_of(scheme, given, measured) for given in params)
+            if own is None or stepped is None:
                 return None
-            changes = np.log(beside / own) / math.log1p(_BESIDE)
+            changes = np.log(stepped / own) / math.log1p(_NEWTON_STEP)
             missed = np.log(measured.values / own)
             known = np.isfinite(changes) & (np.abs(missed) <= 8 * spread + rough) & (spread < 0.1)
             weights = np.where(known, spread, np.inf) ** -2.0
@@ -291,7 +296,7 @@ def _solution(
                 return None
             step = float(weights @ (changes * missed)) / power
             if abs(step) > 1:
-                return None  # no guess is so far off
+                return None  # a right guess is nearer
             value *= math.exp(step)
             left = float(weights @ (missed - step * changes) ** 2)
             count = np.count_nonzero(known & (changes != 0))
@@ -299,15 +304,15 @@ def _solution(
             shared = math.sqrt(left / float(weights.sum()))
             if count >= MANY:
                 error *= SURE * math.sqrt(left / (count - 1))
-            if abs(step) <= _BESIDE:
+            if abs(step) <= _NEWTON_STEP:
                 break
-    # Code in float32 rounds the number itself, which no scatter shows.
-    rounded = ROUNDED if shared > _EXACT else 0.0
+    # Float32 code rounds the parameter itself, which the scatter does not show.
+    rounded = ROUNDED if shared > _FLOAT32_SCATTER else 0.0
     return value, value * (error + shared + rounded + DOUBLE)
 
 
-def answered(scheme: Scheme, guesses: Iterator[Guess]) -> Iterator[Guess]:
-    """Guesses of an inverse, up to where a user's code raises."""
+def guesses_until_error(scheme: Scheme, guesses: Iterator[Guess]) -> Iterator[Guess]:
+    """Yield the guesses of an inverse, until a user's code raises."""
     while True:
         try:
             with scheme.answerable(), np.errstate(all="ignore"):
@@ -320,7 +325,7 @@ def answered(scheme: Scheme, guesses: Iterator[Guess]) -> Iterator[Guess]:
 
 
 def is_number(parameter: Parameter) -> bool:
-    """Whether a parameter is one number that frequencies may follow."""
+    """Return whether a parameter is a single number that frequencies may depend on."""
     return (
         parameter.type in (int, float)
         and not parameter.is_list
@@ -330,15 +335,13 @@ def is_number(parameter: Parameter) -> bool:
 
 
 def usual_values(parameter: Parameter) -> tuple[float, ...]:
-    """Values that published models give a parameter of this name, its default first.
+    """Return the values of a parameter in published models, its default first; not for bases.
 
-    Empty where no model has such a parameter.
+    Empty if no model has a parameter of this name.
     """
     name = parameter.name
     known: tuple[float, ...] = ()
-    if name == "base":
-        known = KNOWN_BASES
-    elif name == "factor":
+    if name == "factor":
         known = FACTORS
     elif name.endswith("position_embeddings"):
         known = CONTEXTS
@@ -350,7 +353,7 @@ def usual_values(parameter: Parameter) -> tuple[float, ...]:
 
 @lru_cache(maxsize=1)
 def _values_of_models() -> Mapping[str, tuple[float, ...]]:
-    """The numbers that models give the parameters of their schemes, but widths."""
+    """Return the numbers that models give the parameters of their schemes, except widths."""
     values: dict[str, dict[float, None]] = {}
     for layers in layers_of_models():
         for name, value in layers.params.items():
@@ -360,7 +363,7 @@ def _values_of_models() -> Mapping[str, tuple[float, ...]]:
 
 
 def _frequencies_of(scheme: Scheme, given: Mapping[str, Any], measured: Measured) -> Reals | None:
-    """The frequencies of a scheme; None where it has none, or not as many as were measured."""
+    """Return the frequencies of a scheme; None if it has none, or not as many as were measured."""
     proposal = proposal_of(scheme, Guess(given), length=measured.length)
     known = proposal is not None and proposal.frequencies.size == measured.pairs
     return proposal.frequencies if proposal and known else None
@@ -369,45 +372,46 @@ def _frequencies_of(scheme: Scheme, given: Mapping[str, Any], measured: Measured
 def sinusoidal_proposals(
     rates: Rates, *, columns: str, order: str, odd: str, dim: int
 ) -> Iterator[Proposal]:
-    """Sinusoidal matrices whose frequencies agree with rates, whatever their columns are."""
+    """Yield sinusoidal matrices of any column layout whose frequencies agree with rates."""
     settled = {"dim": dim, "layout": columns, "order": order, "odd": odd}
     for scheme in schemes_of("absolute"):
         given = {name: value for name, value in settled.items() if name in scheme.parameters}
-        for proposal in _proposals(scheme, Measured(rates.values, rates.errors, given)):
-            if agrees(proposal.frequencies, rates, loose=0.004, any_step=True):
+        measured = Measured(rates.values, rates.errors, given)
+        for proposal in _proposals(scheme, measured):
+            if _agrees(proposal.frequencies, measured, loose=0.004, any_step=True):
                 yield proposal
 
 
-_NEAR = 1e-9
-"""Frequencies in float64 farther apart than that are not the same in more digits either."""
+_SAME_FREQUENCY = 1e-9
+"""Relative difference of float64 frequencies above which they differ in more digits too."""
 _LEARNED = ("seed", "weights", "std", "max_len")
-"""What a learned table's values depend on, but no rule."""
+"""Parameters that determine the values of a learned table, but no rule."""
 
 
 def models_of(trial: Trial) -> tuple[str, ...]:
-    """The models whose own table, at the positions of a trial, is that of its hypothesis.
+    """Return the models with the same table as a trial's hypothesis, at the trial's positions.
 
-    Of a learned bias the rule of its buckets counts.
+    For a learned bias, the rule of its buckets is compared.
     """
     layer_types: dict[str, list[str | None]] = {}
     if trial.bound.scheme.name in ("learned", "nope"):
         return ()
     kind = trial.bound.scheme.kind
-    for layers, own in _bounds(trial.hypothesis.seq_len, kind):
+    for layers, own in _encodings_of_models(trial.hypothesis.seq_len, kind):
         if _same_encoding(trial, own):
             layer_types.setdefault(layers.model, []).append(layers.layer_type)
-    return tuple(_model_text(model, types) for model, types in layer_types.items())
+    return tuple(_model_and_layers(model, types) for model, types in layer_types.items())
 
 
-def same_cells(a: Trial, b: Trial) -> bool:
-    """Whether two trials compare the same entries with the same numbers."""
+def same_entries(a: Trial, b: Trial) -> bool:
+    """Return whether two trials compare the same entries with the same numbers."""
     first, second = a.hypothesis, b.hypothesis
     alike = (
         (a.arithmetic, a.rounded, first.multiplier, first.denominator)
         == (b.arithmetic, b.rounded, second.multiplier, second.denominator)
         and len(first.tables) == len(second.tables)
         and "slopes" not in (first.tables[0], second.tables[0])
-        and np.array_equal(_or_none(first.positions), _or_none(second.positions))
+        and np.array_equal(_as_array(first.positions), _as_array(second.positions))
     )
     return alike and all(
         _same_table(a.bound.content, table, b.bound.content, other)
@@ -415,7 +419,7 @@ def same_cells(a: Trial, b: Trial) -> bool:
     )
 
 
-def _or_none(positions: Integers | None) -> Integers:
+def _as_array(positions: Integers | None) -> Integers:
     return np.empty(0, np.int64) if positions is None else positions
 
 
@@ -429,12 +433,13 @@ class ModelLayers(NamedTuple):
 
 
 _INDEX = "model_layers.json"
-"""What posenc makes of each model's config: ``tools/pages.py`` writes it, for it takes 20 ms."""
+"""The encodings of each model's config. ``tools/pages.py`` writes it, since computing them takes 20
+ms."""
 
 
 @lru_cache(maxsize=1)
 def layers_of_models() -> tuple[ModelLayers, ...]:
-    """The layers of all models that posenc ships, those of one type together."""
+    """Return the layers of all models that posenc ships, grouped by type."""
     rows = json.loads(Path(__file__).with_name(_INDEX).read_text("utf-8"))
     found = []
     for model, layer_type, scheme, params in rows:
@@ -444,8 +449,8 @@ def layers_of_models() -> tuple[ModelLayers, ...]:
 
 
 @lru_cache(maxsize=4)
-def _bounds(seq_len: int | None, kind: Kind) -> tuple[tuple[ModelLayers, Bound], ...]:
-    """The encodings of one kind of all models for sequences of a length, where they have one."""
+def _encodings_of_models(seq_len: int | None, kind: Kind) -> tuple[tuple[ModelLayers, Bound], ...]:
+    """Return the encodings of one kind of all models that have one at a sequence length."""
     bounds = []
     for layers in layers_of_models():
         scheme = catalogue.BUILT_IN[layers.scheme]
@@ -456,6 +461,7 @@ def _bounds(seq_len: int | None, kind: Kind) -> tuple[tuple[ModelLayers, Bound],
 
 
 def _same_encoding(trial: Trial, own: Bound) -> bool:
+    """Return whether a model's encoding equals that of a trial, in the trial's tables."""
     bound, hypothesis = trial.bound, trial.hypothesis
     if bound.content.waves is not None:
         return all(
@@ -470,41 +476,40 @@ def _same_encoding(trial: Trial, own: Bound) -> bool:
 
 
 def _same_table(a: Content, table: str | None, b: Content, other: str | None) -> bool:
-    """Whether two encodings made of waves hold the same numbers, as tables of two names."""
+    """Return whether two encodings made of waves hold the same numbers in these tables."""
     if a.waves is None or b.waves is None or not _same_frequencies(a.waves, b.waves):
         return False
     special = {"inv-freq", "angles", *UNREDUCED_TABLES} & {table, other}
     if special:
         return table == other
-    return a.waves.scale == b.waves.scale and _columns(a, table) == _columns(b, other)
+    return a.waves.scale == b.waves.scale and _placements_of(a, table) == _placements_of(b, other)
 
 
 def _same_frequencies(a: Waves, b: Waves) -> bool:
-    """Whether waves along one axis, of constant amplitude, have the same frequencies."""
+    """Return whether two waves along one axis, of constant amplitude, have equal frequencies."""
     special = any(waves.coordinates is not None or waves.growth is not None for waves in (a, b))
     if special or a.count != b.count:
         return False
-    if not np.allclose(_float_frequencies(a), _float_frequencies(b), rtol=_NEAR, atol=0):
+    if not np.allclose(_float_frequencies(a), _float_frequencies(b), rtol=_SAME_FREQUENCY, atol=0):
         return False
     return exact_frequencies(a) == exact_frequencies(b)
 
 
 @lru_cache(maxsize=1024)
 def _float_frequencies(waves: Waves) -> Reals:
-    """The frequencies of waves in float64."""
     return np.asarray(waves.frequencies(np), np.float64)
 
 
-def _columns(content: Content, table: str | None) -> set[tuple[str, range, range]]:
-    """Which columns of what is made of waves hold which function of which of them."""
+def _placements_of(content: Content, table: str | None) -> set[tuple[str, range, range]]:
+    """Return the function, the columns and the waves of each placement in a table."""
     assert content.waves is not None
     placed = content.columns(table)
     columns, waves = range(placed.width), range(content.waves.count)
     return {(p.function, columns[p.columns], waves[p.waves]) for p in placed.placements}
 
 
-def _model_text(model: str, layer_types: list[str | None]) -> str:
-    """A model, and which of its layers where not all of them are alike."""
+def _model_and_layers(model: str, layer_types: list[str | None]) -> str:
+    """Return the name of a model, and its layer types unless all its layers are meant."""
     every = [layers for layers in layers_of_models() if layers.model == model]
     if len(layer_types) == len(every):
         return model

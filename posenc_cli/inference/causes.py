@@ -1,6 +1,6 @@
 """The codes of causes that scripts rely on.
 
-Each stands here once, with what it means; JSON, the tables of docs/ and the tests derive from it.
+Each is defined here once, with its meaning. JSON, the tables of docs/ and the tests derive from it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Code(StrEnum):
     meaning: str
 
     def __new__(cls, word: str, meaning: str) -> Self:
-        """The word, with its meaning beside it."""
+        """Return the word with its meaning."""
         code = str.__new__(cls, word)
         code._value_ = word
         code.meaning = meaning
@@ -26,7 +26,7 @@ class Code(StrEnum):
 
 
 class Cause(Code):
-    """Why a subject differs from the reference."""
+    """The reason why a subject differs from the reference."""
 
     LAYOUT = (
         "layout",

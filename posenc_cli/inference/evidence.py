@@ -1,7 +1,8 @@
-"""The evidence for an identification: arrays, a sample of rows, and their format.
+"""Collect the evidence for an identification: arrays, a sample of rows, and their format.
 
-Owns the number formats that values show: a float32 file may hold bfloat16 values, and the numbers
-of a text file are float32 values where each is the shortest text of one.
+The format is the narrowest that holds the values: a float32 file may hold bfloat16 values. Numbers
+of a text file are float32 values if each is the shortest text of one.
+
 Imports NumPy: import it only where something is computed.
 """
 
@@ -29,44 +30,45 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
 
 _TEXT_VALUES = 2000
-"""Values of a text file that are read as float32 to see whether they are: a few milliseconds."""
-_PIECES, _TOGETHER = 16, 64
-"""Of a large file: pieces of so many values, for each touches another part of it."""
+"""Values of a text file that are tested for float32: a few milliseconds."""
+_PIECE_COUNT, _PIECE_LENGTH = 16, 64
+"""Number and length of the pieces read from a large file; each piece reads another part of it."""
 _MOST_ROWS = 1024
-"""Rows of a sample, some at every scale: the rest is for the census."""
+"""Rows of a sample, some at every scale; the census compares the other rows."""
 _FEWEST_ROWS, _MOST_CELLS = 128, 1 << 17
-"""Of a sample of wide rows: what is tried takes a time that grows with its entries."""
-_BLANK = 0.1
-"""Of the rows: a table may have rows of zeros for padding, and still encode positions."""
-_ALIKE = 0.05
-"""Of the largest length of a row: rows of waves are as long as each other, but for rounding."""
+"""Least rows and most entries of a sample of wide rows: the time of a trial grows with its
+entries."""
+_MOST_BLANK = 0.1
+"""Largest share of zero rows: a table may have rows for padding and still encode positions."""
+_NORM_DIFFERENCE = 0.05
+"""Largest relative difference of row norms: rows of waves have equal norms, except for rounding."""
 _PADDING_ROWS = 2
-"""Row 0 is a class token's, or row 1 that of the padding token as fairseq numbers it."""
+"""Rows that may be padding: row 0 for a class token, or row 1 for fairseq's padding token."""
 _TEXT_DIGITS = 9
-"""Decimal digits that tell every float32 from its neighbours."""
+"""Decimal digits that distinguish any two float32 numbers."""
 _WRITTEN_SHORT = 1e-12
-"""What a float32 number of an encoding misses that was written in twelve decimal places or more."""
+"""Error of a float32 number that was written with at least twelve decimal places."""
 _EXACT_POWER = 22
-"""10^22 is the largest power of ten that float64 has exactly."""
+"""10^22 is the largest power of ten that is exact in float64."""
 _LARGEST = 2.0**54
-"""No number of an encoding is larger: positions end at 2^53."""
+"""Larger than any number of an encoding: positions end at 2^53."""
 
 
 _FEW_DIGITS, _MOST_DIGITS, _LEAST_STEPS = 6, 14, 16
-"""Digits of a text that every float32 keeps, digits that float64 has more of, and steps that values
-so rounded reach at least."""
+"""Digits of a text that every float32 keeps, digits that float64 exceeds, and the least number of
+rounding steps in the largest value."""
 
 
 class Evidence(Record):
-    """Arrays of one shape, and some of their rows.
+    """Arrays of one shape, and a sample of their rows.
 
-    ``arrays`` are as they were read, axes of length 1 dropped but for one between two others.
-    ``stored`` names the number format of the file, ``values`` the narrowest that holds all the
-    values of the sample.
-    ``skipped`` rows of the file come before those of the arrays, and ``forms`` say how else the
-    file holds them than posenc writes them. Where ``only`` is given it is the sample.
-    ``quantum`` is what all values are whole multiples of, 0 where they are of none. ``text`` says
-    that the values were read from digits.
+    ``arrays`` are as read, without axes of length 1 except one between two others. ``stored`` is
+    the number format of the file, and ``values`` the narrowest format that holds all values of the
+    sample. ``text`` says whether the values were read from decimal digits. All values are multiples
+    of ``quantum``, which is 0 if there is none.
+
+    ``skipped`` rows of the file come before the arrays. ``forms`` say how the file differs from
+    what posenc writes. ``only`` are the rows of the sample, if given.
     """
 
     arrays: tuple[NumberArray, ...]
@@ -80,7 +82,7 @@ class Evidence(Record):
 
     @classmethod
     def of(cls, loaded: Sequence[Loaded]) -> Evidence:
-        """The evidence that some files of one shape give."""
+        """Return the evidence of files of one shape."""
         arrays = tuple(without_ones(file.values) for file in loaded)
         stored = loaded[0].dtype
         sample = np.concatenate([_some_values(array) for array in arrays])
@@ -91,7 +93,7 @@ class Evidence(Record):
 
     @classmethod
     def of_arrays(cls, *arrays: NumberArray, dtype: str | None = None) -> Evidence:
-        """The evidence that arrays in memory give; ``dtype`` is the format they were stored in."""
+        """Return the evidence of arrays in memory; ``dtype`` is the format they were stored in."""
         return cls.of([Loaded(array, dtype or str(array.dtype), "") for array in arrays])
 
     @cached_property
@@ -102,64 +104,66 @@ class Evidence(Record):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape that the arrays have in common."""
+        """The common shape of the arrays."""
         return self.arrays[0].shape
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return int(self.shape[0])
 
     @cached_property
     def rows(self) -> Integers:
         """The rows of the sample: the first, some at every scale, the last.
 
-        Without those that are blank, or hold what is no number, where these are few.
+        A few blank or non-finite rows are left out.
         """
-        return self.every[~(self._blank | self._broken)]
+        return self.all_sample_rows[~(self._blank | self._broken)]
 
     @cached_property
     def _blank(self) -> Flags:
-        """Which rows hold zeros alone, among others that are alike. Shape: as ``every``."""
-        none = np.zeros(self.every.size, np.bool_)
-        sizes = self._sizes[~self._broken]
-        blank = self._sizes == 0
-        if not 0 < blank.sum() <= max(1, _BLANK * sizes.size):
+        """The rows of zeros among others of equal norm. Shape: as ``all_sample_rows``."""
+        none = np.zeros(self.all_sample_rows.size, np.bool_)
+        sizes = self._norms[~self._broken]
+        blank = self._norms == 0
+        if not 0 < blank.sum() <= max(1, _MOST_BLANK * sizes.size):
             return none
         others = sizes[sizes > 0]
-        # Sines alone are 0 at position 0; padding stands among rows that are all alike in length.
-        return blank if others.size and np.ptp(others) <= _ALIKE * others.max() else none
+        # A table of sines is 0 at position 0; padding rows are among rows of equal norm.
+        return blank if others.size and np.ptp(others) <= _NORM_DIFFERENCE * others.max() else none
 
     @cached_property
     def _broken(self) -> Flags:
-        """Which rows hold what is no number of an encoding. Shape: as ``every``."""
-        broken = ~(self._sizes <= _LARGEST)
-        return broken if broken.sum() <= _BLANK * broken.size else np.zeros_like(broken)
+        """The rows with numbers that no encoding has. Shape: as ``all_sample_rows``."""
+        broken = ~(self._norms <= _LARGEST)
+        return broken if broken.sum() <= _MOST_BLANK * broken.size else np.zeros_like(broken)
 
     @cached_property
-    def _sizes(self) -> Reals:
-        """The length of each row of a matrix, 1 of other arrays. Shape: as ``every``."""
-        sizes = np.ones(self.every.size)
+    def _norms(self) -> Reals:
+        """The norm of each row of a matrix, 1 for other arrays. Shape: as ``all_sample_rows``."""
+        sizes = np.ones(self.all_sample_rows.size)
         if len(self.shape) != 2 or self.only is not None:
             return sizes
         with np.errstate(all="ignore"):
-            squares = [np.square(np.abs(a[self.every]).astype(np.float64)) for a in self.arrays]
+            squares = [
+                np.square(np.abs(a[self.all_sample_rows]).astype(np.float64)) for a in self.arrays
+            ]
             total: Reals = np.sum([square.sum(axis=1) for square in squares], axis=0)
         return np.sqrt(total)
 
     @property
     def blank_rows(self) -> tuple[int, ...]:
-        """Rows of the sample's range that hold zeros alone, and were left out of it."""
-        return tuple(self.every[self._blank].tolist())
+        """The rows of zeros that were left out of the sample."""
+        return tuple(self.all_sample_rows[self._blank].tolist())
 
     @property
     def padding(self) -> tuple[int, ...]:
-        """The first two rows where they hold zeros alone, as those of padding tokens do."""
+        """The first two rows if they are zeros, as those of padding tokens are."""
         return tuple(row for row in self.blank_rows if row < _PADDING_ROWS)
 
     @cached_property
-    def every(self) -> Integers:
-        """The rows of the sample, none left out."""
+    def all_sample_rows(self) -> Integers:
+        """The rows of the sample, with those that are left out."""
         if self.only is not None:
             return self.only
         width = int(np.prod(self.shape[1:]))
@@ -169,7 +173,7 @@ class Evidence(Record):
 
     @cached_property
     def sample(self) -> tuple[NumberArray, ...]:
-        """The rows of the sample, of each array, in float64 or complex128."""
+        """The rows of the sample, for each array, in float64 or complex128."""
         samples = []
         for array in self.arrays:
             wide = np.complex128 if array.dtype.kind == "c" else np.float64
@@ -182,7 +186,7 @@ class Evidence(Record):
         return all(bool((np.abs(sample) <= _LARGEST).all()) for sample in self.sample)
 
     def clean(self, values: NumberArray) -> NumberArray:
-        """Values of a text file as the float32 numbers they stand for; others as they are."""
+        """Return the float32 numbers that a text file's values stand for, others unchanged."""
         if not self.text or self.values == FLOAT64 or values.dtype.kind == "c":
             return values
         rounded = round_to(np.asarray(values, np.float64), FLOAT64, FLOAT32)
@@ -190,7 +194,7 @@ class Evidence(Record):
         return np.where(near | short_numbers(values), rounded, values)
 
     def on_grid(self, values: NumberArray) -> bool:
-        """Whether all of some values are numbers of the format that the sample's are."""
+        """Return whether all values are exact in the format of the sample."""
         if self.values.name == self.stored or values.dtype.kind == "c":
             return True
         if self.stored == "float64":
@@ -200,7 +204,7 @@ class Evidence(Record):
 
 
 def short_numbers(values: Reals) -> Flags:
-    """Which numbers are those of a text of at most nine digits, as float32 values are written.
+    """Return which numbers equal a text of at most nine digits, as float32 values are written.
 
     >>> short_numbers(np.array([0.84147098, 0.8414709848, 1e-30, 0.0])).tolist()
     [True, False, True, True]
@@ -208,7 +212,7 @@ def short_numbers(values: Reals) -> Flags:
     with np.errstate(all="ignore"):
         exponents = np.floor(np.log10(np.abs(values)))
     places = np.where(np.isfinite(exponents), _TEXT_DIGITS - 1 - exponents, 0)
-    # A power of ten up to 10^22 is exact in float64, so a quotient of it is what the text reads as.
+    # Powers of ten up to 10^22 are exact, so dividing by one gives the value of the text.
     plain = (places >= 0) & (places <= _EXACT_POWER)
     powers = 10.0 ** np.where(plain, places, 0)
     short = np.round(values * powers) / powers == values
@@ -219,9 +223,9 @@ def short_numbers(values: Reals) -> Flags:
 
 
 def without_ones(values: NumberArray) -> NumberArray:
-    """The array without axes of length 1, such as that of a batch.
+    """Return the array without axes of length 1, such as that of a batch.
 
-    The one between two others stays, which may be that of the one query of a bias.
+    One between two others is kept, since it may be the only query of a bias.
     """
     axes = [axis for axis, size in enumerate(values.shape) if size != 1] or [values.ndim - 1]
     inner = [axis for axis in range(axes[0], axes[-1]) if values.shape[axis] == 1]
@@ -231,11 +235,13 @@ def without_ones(values: NumberArray) -> NumberArray:
 
 
 def _some_values(values: NumberArray) -> Reals:
-    """Values from all over an array, real and imaginary parts as numbers of their own."""
+    """Return finite values from all parts of an array, real and imaginary parts separately."""
     flat = values.reshape(-1) if values.flags.c_contiguous else values
     if flat.ndim == 1:
-        starts = np.linspace(0, max(flat.size - _TOGETHER, 0), _PIECES).astype(np.int64)
-        flat_sample = np.concatenate([flat[:4096], *(flat[at : at + _TOGETHER] for at in starts)])
+        starts = np.linspace(0, max(flat.size - _PIECE_LENGTH, 0), _PIECE_COUNT).astype(np.int64)
+        flat_sample = np.concatenate(
+            [flat[:4096], *(flat[at : at + _PIECE_LENGTH] for at in starts)]
+        )
     else:
         flat_sample = values[:64].reshape(-1)
     if flat_sample.dtype.kind == "c":
@@ -245,10 +251,10 @@ def _some_values(values: NumberArray) -> Reals:
 
 
 def _quantum(values: Reals, stored: str, text: DType | None = None) -> float:
-    """1 of whole numbers that are stored as such, a power of ten of a ``text`` of few digits.
+    """Return the quantum of values: 1 for integers, a power of ten for a text of few digits, or 0.
 
-    ``text`` is the number format that the values of a text may have. 0 where it is too coarse to
-    have been a rounding.
+    ``text`` is the number format of the values of a text. The quantum is 0 if it is too coarse to
+    be a rounding.
     """
     largest = float(np.abs(values).max(initial=0))
     quantum = 1.0 if "int" in stored else 0.0
@@ -261,7 +267,7 @@ def _quantum(values: Reals, stored: str, text: DType | None = None) -> float:
 
 
 def _format(values: Reals, stored: str, *, text: bool) -> DType:
-    """The narrowest number format that holds all the values; of whole numbers the stored one."""
+    """Return the narrowest format that holds all values; the stored one for whole numbers."""
     own = real_format(stored)
     if values.size == 0 or np.array_equal(values, np.round(values)):
         return own

@@ -1,8 +1,8 @@
-"""The rotation that a subject performs, fitted: a frequency for each pair.
+"""Fit the rotation that a subject performs: one frequency for each pair.
 
-Owns the step from factors at positions to frequencies. Phases wrap, so a rate is found from
-neighbouring positions first, and then sharpened over windows that grow twofold: within each the
-phases that the rate so far leaves over are small.
+In: factors at positions. Out: frequencies and amplitudes. Phases wrap, so a rate is found from
+adjacent positions first. It is then sharpened over windows that double in length: in each window,
+the phases that remain are small.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     )
 
 _LONGEST = 1 << 14
-"""Positions, from first to last, whose spectrum is looked at: a longer one takes long."""
+"""Longest span of positions whose spectrum is computed; longer ones take too long."""
 
 
 _HUGE = 1e100
-"""What is larger is no factor that a rotation could have, and its products would overflow."""
+"""Larger numbers are not factors of a rotation, and their products would overflow."""
 
 
 class Rotations(Record):
-    """Factors amplitude · exp(i·p·ω), one ω and one complex amplitude a pair.
+    """Factors amplitude · exp(i·p·ω), with one ω and one complex amplitude per pair.
 
-    ``gap`` is the smallest distance of positions: frequencies are known modulo 2π/gap. ``axes``
-    names the axis whose coordinate stands for the position p, pair by pair, where there are axes.
+    ``gap`` is the smallest distance between positions: frequencies are known modulo 2π/gap.
+    ``axes`` has the axis of each pair, whose coordinate is the position p; None without axes.
     """
 
     frequencies: Reals
@@ -44,54 +44,56 @@ class Rotations(Record):
     axes: tuple[int, ...] | None = None
 
     def at(self, positions: Integers) -> ComplexRows:
-        """The factors at positions (P,), or at coordinates (P, pairs). Shape: (P, pairs)."""
-        turned: ComplexRows = np.exp(1j * _angles(positions, self.frequencies))
-        return turned * self.amplitudes
+        """Return the factors at positions (P,), or at coordinates (P, pairs). Shape: (P, pairs)."""
+        unit_factors: ComplexRows = np.exp(1j * _angles(positions, self.frequencies))
+        return unit_factors * self.amplitudes
 
 
 def _angles(positions: Integers, frequencies: Reals) -> RealRows:
-    """Positions (P,), or coordinates (P, pairs), times frequencies. Shape: (P, pairs)."""
-    where = positions.astype(np.float64).reshape(positions.shape[0], -1)
-    return np.asarray(where * frequencies, np.float64)
+    """Return positions (P,), or coordinates (P, pairs), times frequencies. Shape: (P, pairs)."""
+    coordinates = positions.astype(np.float64).reshape(positions.shape[0], -1)
+    return np.asarray(coordinates * frequencies, np.float64)
 
 
-def _numbers(factors: ComplexRows) -> ComplexRows:
-    """The factors, and 0 for those that cannot be computed with."""
+def _usable_factors(factors: ComplexRows) -> ComplexRows:
+    """Return the factors, with 0 for NaN, infinite and huge ones."""
     return np.where(np.abs(factors) <= _HUGE, factors, 0)
 
 
 def fit(positions: Integers, factors: ComplexRows, *, growth: float = 1.0) -> Rotations:
-    """The rotations nearest to ``factors`` (P, pairs) at ``positions`` (P,).
+    """Return the rotations nearest to ``factors`` (P, pairs) at ``positions`` (P,).
 
-    Errors are taken to grow as 1 + ``growth`` · |angle|.
+    Errors are assumed to grow as 1 + ``growth`` · |angle|.
 
     >>> at = np.arange(40)
-    >>> turned = 1.5 * np.exp(1j * np.multiply.outer(at, [1.0, -0.01]))
-    >>> [round(float(f), 9) for f in fit(at, turned).frequencies]
+    >>> factors = 1.5 * np.exp(1j * np.multiply.outer(at, [1.0, -0.01]))
+    >>> [round(float(f), 9) for f in fit(at, factors).frequencies]
     [1.0, -0.01]
     """
     order = np.argsort(positions, kind="stable")
-    where, first = np.unique(positions[order], return_index=True)
-    values = _numbers(factors[order][first])  # (P, pairs)
-    if where.size == 1:
+    distinct, first = np.unique(positions[order], return_index=True)
+    values = _usable_factors(factors[order][first])  # (P, pairs)
+    if distinct.size == 1:
         return Rotations(np.zeros(values.shape[1]), values[0], 1)
-    steps = np.diff(where)
+    steps = np.diff(distinct)
     gap = int(steps.min())
     near = np.flatnonzero(steps == gap)
     rates = np.angle((values[near].conj() * values[near + 1]).sum(axis=0)) / gap  # (pairs,)
-    reach, last = 2 * gap, int(where[-1] - where[0])
+    reach, last = 2 * gap, int(distinct[-1] - distinct[0])
     while True:
-        rates = _sharpen(where, values, rates, reach)
+        rates = _sharpen(distinct, values, rates, reach)
         if reach >= last:
             break
         reach *= 2
-    rotations = _refine(where, values, rates, gap, growth)
-    sparse = where.size < 256 and int(median(steps)) > 1
+    rotations = _refine(distinct, values, rates, gap, growth)
+    sparse = distinct.size < 256 and int(median(steps)) > 1
     if last > _LONGEST or not sparse:
         return rotations
-    # Positions too sparse to go from near to far: the peaks of their spectra are the rates.
-    by_spectra = _refine(where, values, _peaks(where, values), gap, growth)
-    nearer = _misses(by_spectra, where, values) < _misses(rotations, where, values)
+    # Sparse positions have few adjacent ones: the peaks of their spectra are the rates.
+    by_spectra = _refine(distinct, values, _peaks(distinct, values), gap, growth)
+    nearer = _largest_errors(by_spectra, distinct, values) < _largest_errors(
+        rotations, distinct, values
+    )
     return Rotations(
         np.where(nearer, by_spectra.frequencies, rotations.frequencies),
         np.where(nearer, by_spectra.amplitudes, rotations.amplitudes),
@@ -100,19 +102,18 @@ def fit(positions: Integers, factors: ComplexRows, *, growth: float = 1.0) -> Ro
 
 
 def fit_on_axes(coordinates: Integers, factors: ComplexRows, *, growth: float = 1.0) -> Rotations:
-    """The rotations nearest to ``factors`` (P, pairs), each pair along one column of (P, axes).
+    """Return the rotations nearest to ``factors`` (P, pairs), each pair along one of (P, axes).
 
-    >>> where = np.array([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]])
-    >>> turned = np.exp(1j * where * [0.5, -0.25])
-    >>> along = fit_on_axes(where, turned)
-    >>> along.axes, [round(float(f), 9) for f in along.frequencies]
+    >>> grid = np.array([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]])
+    >>> rotations = fit_on_axes(grid, np.exp(1j * grid * [0.5, -0.25]))
+    >>> rotations.axes, [round(float(f), 9) for f in rotations.frequencies]
     ((0, 1), [0.5, -0.25])
     """
-    values = _numbers(factors)
+    values = _usable_factors(factors)
     tried = [fit(axis, factors, growth=growth) for axis in coordinates.T]
     missed = [
-        np.abs(values - rotations.at(where)).max(axis=0)
-        for rotations, where in zip(tried, coordinates.T, strict=True)
+        np.abs(values - rotations.at(along)).max(axis=0)
+        for rotations, along in zip(tried, coordinates.T, strict=True)
     ]
     nearest = np.argmin(missed, axis=0)  # (pairs,)
     pairs = np.arange(nearest.size)
@@ -136,18 +137,18 @@ def _refine(
     return Rotations(rates, _amplitudes(positions, values, rates, growth), gap)
 
 
-def _misses(rotations: Rotations, positions: Integers, values: ComplexRows) -> Reals:
+def _largest_errors(rotations: Rotations, positions: Integers, values: ComplexRows) -> Reals:
     return np.asarray(np.abs(values - rotations.at(positions)).max(axis=0))
 
 
 def _peaks(positions: Integers, values: ComplexRows) -> Reals:
-    """The rate at which each pair's spectrum is largest, to a fraction of its width."""
-    where = positions - positions[0]
-    length = 4 << int(where[-1]).bit_length()
+    """Return the rate at the peak of each pair's spectrum, to a fraction of its width."""
+    offsets = positions - positions[0]
+    length = 4 << int(offsets[-1]).bit_length()
     rates = np.empty(values.shape[1])
     for pair in range(values.shape[1]):
         signal = np.zeros(length, np.complex128)
-        signal[where] = values[:, pair]
+        signal[offsets] = values[:, pair]
         peak = int(np.argmax(np.abs(np.fft.fft(signal))))
         rates[pair] = 2 * np.pi * ((peak + length // 2) % length - length // 2) / length
     return rates
@@ -160,8 +161,8 @@ def with_frequencies(
     *,
     growth: float = 1.0,
 ) -> Rotations:
-    """The rotations of given frequencies that are nearest to ``factors``."""
-    amplitudes = _amplitudes(positions, _numbers(factors), frequencies, growth)
+    """Return the rotations of given frequencies that are nearest to ``factors``."""
+    amplitudes = _amplitudes(positions, _usable_factors(factors), frequencies, growth)
     return Rotations(frequencies, amplitudes, 1)
 
 
@@ -171,7 +172,7 @@ def _sharpen(
     rates: Reals,
     reach: int,
 ) -> Reals:
-    """The rates, corrected by the slopes of what they leave over within a window."""
+    """Return the rates, corrected by the slopes of the remaining phases within a window."""
     window = positions - positions[0] <= reach
     if window.sum() < 2:
         return rates
@@ -184,7 +185,7 @@ def _sharpen(
 
 
 def _weights(positions: Integers, rates: Reals, growth: float) -> RealRows:
-    """How much a phase counts: its error grows with the angle, as code in float32 has it."""
+    """Return the weights of phases, whose errors grow with the angle as in float32 code."""
     angles = _angles(np.abs(positions), np.abs(rates))
     return np.asarray((1 + growth * angles) ** -2.0)
 
@@ -195,13 +196,13 @@ def _refit(
     rates: Reals,
     growth: float,
 ) -> Reals:
-    """The rates, corrected by a line through all phases they leave over, each by its weight."""
-    where = positions.astype(np.float64)
-    rest = values * np.exp(-1j * np.multiply.outer(where, rates))  # (P, pairs)
+    """Return the rates, corrected by a weighted line through all remaining phases."""
+    points = positions.astype(np.float64)
+    rest = values * np.exp(-1j * np.multiply.outer(points, rates))  # (P, pairs)
     weights = _weights(positions, rates, growth)
     total = weights.sum(axis=0)
     phases = np.angle(rest * (weights * rest).sum(axis=0).conj())
-    centred = where[:, None] - (weights * where[:, None]).sum(axis=0) / total
+    centred = points[:, None] - (weights * points[:, None]).sum(axis=0) / total
     slopes = (weights * centred * phases).sum(axis=0) / (weights * centred**2).sum(
         axis=0
     )  # (pairs,)
@@ -214,9 +215,9 @@ def _amplitudes(
     rates: Reals,
     growth: float,
 ) -> ComplexRows:
-    """What the rates leave over, on average: its size and its phase apart.
+    """Return the amplitudes: the median magnitude and the mean phase after removing the rates.
 
-    The mean of complex numbers that scatter is smaller than they are.
+    The magnitude of the mean would be too small, since the phases scatter.
     """
     rest = values * np.exp(-1j * _angles(positions, rates))
     mean = (rest * _weights(positions, rates, growth)).sum(axis=0)
@@ -226,7 +227,7 @@ def _amplitudes(
 
 
 def spread(count: int, most: int) -> Integers:
-    """At most so many of ``count`` rows, evenly spaced from the first to the last.
+    """Return at most ``most`` of ``count`` rows, evenly spaced from the first to the last.
 
     >>> spread(10, 4).tolist()
     [0, 3, 6, 9]
@@ -236,14 +237,14 @@ def spread(count: int, most: int) -> Integers:
 
 
 def median(values: NumberArray, axis: int | None = None) -> Any:
-    """The median of those that are numbers, NaN where none is.
+    """Return the median without NaN values; NaN if there are no others.
 
-    NumPy's own imports numpy.ma, which then takes ten times as long where NaN is.
+    NumPy's own imports numpy.ma, and then takes ten times as long on NaN values.
 
     >>> float(median(np.array([3.0, np.nan, 1.0, 2.0, 6.0])))
     2.5
     """
-    ordered, along = np.sort(values, axis=axis), axis or 0  # NaN stands last
+    ordered, along = np.sort(values, axis=axis), axis or 0  # NaN is sorted last
     known = (~np.isnan(ordered)).sum(axis=along, keepdims=True)
     low, high = (
         np.take_along_axis(ordered, np.maximum(at, 0), along)

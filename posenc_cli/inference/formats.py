@@ -1,4 +1,4 @@
-"""Half-precision formats, and how rounding to them changes values."""
+"""Round values to half-precision formats, and recognize values that are exact in one."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 HALVES = {"bfloat16": BFLOAT16, "float16": FLOAT16}
 CUT_BFLOAT16 = "bfloat16 toward zero"
-"""What is left of a float32 of which the lower half is cut off."""
+"""The rounding that drops the lower half of a float32."""
 COARSE = (*HALVES, CUT_BFLOAT16)
-"""The roundings that tables and frequencies meet."""
+"""The roundings that occur in tables and frequencies."""
 _FLOATS = {**HALVES, "float32": FLOAT32}
 
 
 def round_to_half(values: Reals, dtype: str) -> Reals:
-    """``values`` on the grid of a half precision, or of float32, kept as float64.
+    """Return ``values`` rounded to a half precision, or to float32, as float64.
 
     >>> round_to_half(np.array([257.0]), "bfloat16"), round_to_half(np.array([2049.0]), "float16")
     (array([256.]), array([2048.]))
@@ -35,7 +35,7 @@ def round_to_half(values: Reals, dtype: str) -> Reals:
 
 
 def on_grid(values: NumberArray, coarse: str) -> bool:
-    """Whether all values that are finite are numbers of a format of `COARSE`.
+    """Return whether all finite values are exact in a format of `COARSE`.
 
     >>> on_grid(np.array([1.0, 257.0]), "bfloat16"), on_grid(np.array([1.0, 257.0]), "float16")
     (False, True)

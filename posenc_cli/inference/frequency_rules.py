@@ -1,11 +1,9 @@
-"""Frequency rules that a wrong subject may follow.
+"""List frequency rules that a wrong subject may follow, likeliest first.
 
-Four kinds, by where they come from: another scheme, or other parameters, which :func:`difference`
-puts into words; a mistake of the reference's own scheme, which stands beside its formula; a mistake
-that is made with any ladder of frequencies, which stands here; and what only a measurement
-suggests, which the inverses of schemes read off the rates of a subject. That is a suspicion: who
-uses it compares it with the subject. Rules are evaluated in float64, which tells any two of them
-apart that float32 code can.
+Rules come from four sources: other schemes or parameters (:func:`alternative_of`), known mistakes
+of the reference's scheme, mistakes of any frequency ladder, and rates measured on the subject, from
+which the inverses of schemes guess parameters. Each is only a suspicion: the caller compares it
+with the subject. Rules are evaluated in float64, which tells any two apart that float32 code can.
 """
 
 from __future__ import annotations
@@ -48,33 +46,32 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Reals
 
 
-_FAST = 4.0
-"""Radians a position: faster pairs are far round the circle, and all that their float32 leaves of
-them shows at far positions."""
+_HIGH_FREQUENCY = 4.0
+"""Radians per position above which float32 rounding of a frequency shows at far positions."""
 
-_STEPS = (2.0, 0.5)
-"""Times a number that no model gives: it is doubled or halved more often than anything else."""
+_MULTIPLES = (2.0, 0.5)
+"""Multiples to try of a number that no model uses: doubling and halving are the usual changes."""
 
-_NEARLY = 2e-5
-"""Nearer to the right base, it is the precision of the frequencies that lacks, not the base."""
+_IMPRECISE = 2e-5
+"""Relative difference below which the frequencies are imprecise rather than of another base."""
 
 _ERRORS = ((2e-6, 1e-9), (5e-4, 1e-7))
-"""Of rates, as a share and in radians: those of float32 tables of a thousand rows, and those of
-half precision. Finer ones come first: their numbers have their own digits."""
+"""Errors of rates, relative and in radians: of float32 tables of a thousand rows, and of half
+precision. The finer ones come first, because they determine more digits."""
 
 _MOST_PROPOSALS = 12
-"""Of all schemes together, at each precision: the dearest fit by chance."""
+"""Limit on proposals of all schemes together, for each precision: the costliest fit by chance."""
 
 _MOST_CHANGED = 3
-"""Numbers of the reference's own scheme that are off at once, as a ramp's context and betas are:
-with one more a ramp may be made of any frequencies."""
+"""Limit on changed parameters of the reference's scheme. A ramp's context and betas are three; with
+four, a ramp can fit any frequencies."""
 
 
 Recalled = TypeVar("Recalled")
 
 
 class Remembered(Generic[Recalled]):
-    """What an iterator gives, to be run through again and again; each is made once, when asked.
+    """An iterable over an iterator that can be repeated; each item is computed once, on demand.
 
     >>> squares = Remembered(n * n for n in range(3))
     >>> next(iter(squares)), list(squares), list(squares)
@@ -85,23 +82,21 @@ class Remembered(Generic[Recalled]):
         self._items = iter(items)
 
     def __iter__(self) -> Iterator[Recalled]:
-        """All items from the first on."""
         self._items, again = itertools.tee(self._items)
         return again
 
 
 class Alternative(Record):
-    """Frequencies (pairs,), the cause they stand for, and what to say of them.
+    """Frequencies (pairs,) that a subject may have, with their cause and message.
 
-    ``detail`` is a finer reason than the cause. ``read_off`` says that they were read off the
-    subject, so that a pair of them which agrees with it confirms nothing. ``params`` are those of
-    the reference's own scheme that give them, whose amplitude may be another; None for other rules.
+    ``read_off`` says that they were measured on the subject, so that agreement with it confirms
+    nothing. ``params`` are parameters of the reference's scheme that give them, perhaps with
+    another amplitude; None for other rules.
     """
 
     cause: Cause
     message: str
     frequencies: Reals
-    detail: str | None = None
     read_off: bool = False
     params: Mapping[str, Any] | None = None
 
@@ -109,10 +104,10 @@ class Alternative(Record):
 def frequencies_of(
     scheme: Scheme, params: Mapping[str, Any], *, of_position: bool = False, **changed: Any
 ) -> Reals | None:
-    """The frequencies of a scheme with the parameters that it shares with ``params``.
+    """Return the frequencies of a rotary scheme with its parameters from ``params``.
 
-    None where it has none with them, or float64 does not hold what they come to; ``of_position``
-    asks for waves that follow the position itself, at one amplitude.
+    None if it has none with them, or if they exceed float64. With ``of_position``, also None if the
+    waves follow coordinates or grow in amplitude.
     """
     given = {
         name: value
@@ -121,9 +116,7 @@ def frequencies_of(
     }
     try:
         with scheme.answerable(), np.errstate(all="ignore"):
-            waves = scheme.bind(given).content.waves
-            if waves is None or scheme.kind != "rotary":
-                return None
+            waves = scheme.bind(given).rotation.waves
             if of_position and (waves.coordinates is not None or waves.growth is not None):
                 return None
             return np.asarray(waves.frequencies(np), np.float64)
@@ -132,14 +125,14 @@ def frequencies_of(
 
 
 def changed_frequencies(reference: Reference, **changed: Any) -> Reals | None:
-    """The frequencies of the reference's own rule with other parameters, None where it has none."""
+    """Return the frequencies of the reference's scheme with other parameters, or None."""
     return frequencies_of(reference.encoding.bound.scheme, reference.params, **changed)
 
 
 def base_of(reference: Reference) -> float | None:
-    """The base of the reference's ladder, None where it has none.
+    """Return the base of the reference's frequency ladder; None if it has none.
 
-    A scheme of several conventions may leave its base to them.
+    A scheme with several conventions may derive its base from them.
     """
     given = reference.params.get("base")
     if given is not None or "base" not in reference.params:
@@ -152,19 +145,14 @@ def base_of(reference: Reference) -> float | None:
     return None
 
 
-def ladder(base: float, exponents: Reals) -> Reals:
-    """The frequencies base^(−exponent)."""
-    return np.asarray(base**-exponents, np.float64)
-
-
 def ladder_base(frequencies: Reals) -> float:
-    """The base of a geometric ladder from 1 on, by its last frequency."""
+    """Return the base of a geometric ladder that starts at 1, from its last frequency."""
     pairs = frequencies.size
     return float(frequencies[-1] ** (-pairs / (pairs - 1)))
 
 
 def number_text(value: float) -> str:
-    """A base or a factor, as messages show it.
+    """Return a base or a factor as messages show it.
 
     >>> number_text(500000.0), number_text(1e11)
     ('500000', '1e+11')
@@ -173,22 +161,25 @@ def number_text(value: float) -> str:
 
 
 def alternatives(reference: Reference, rotations: Rotations | None) -> Iterator[Alternative]:
-    """What the frequencies may be instead, the likeliest first; none equals the right ones.
+    """Yield frequencies that the subject may have instead, likeliest first.
 
-    ``rotations`` are those that the subject comes nearest to, which suggest others.
+    Frequencies equal to the reference's are left out. ``rotations`` are the nearest to the subject,
+    and suggest more rules.
     """
-    suggested = () if rotations is None else _nearby(reference, rotations)
-    yield from _distinct(reference, likely_alternatives(reference), suggested)
+    suggested = () if rotations is None else _suggested_by_rates(reference, rotations)
+    yield from _distinct_alternatives(reference, likely_alternatives(reference), suggested)
 
 
 @lru_cache(maxsize=4)
 def likely_alternatives(reference: Reference) -> Remembered[Alternative]:
-    """The likeliest of them, few enough that none comes near a subject by chance."""
-    return Remembered(_distinct(reference, _likely(reference)))
+    """Return the likeliest alternatives, so few that none is near a subject by chance."""
+    return Remembered(_distinct_alternatives(reference, _likely_rules(reference)))
 
 
-def _distinct(reference: Reference, *several: Iterable[Alternative]) -> Iterator[Alternative]:
-    """Alternatives without what equals the reference, is not finite, or was there before."""
+def _distinct_alternatives(
+    reference: Reference, *several: Iterable[Alternative]
+) -> Iterator[Alternative]:
+    """Yield alternatives that are finite, new, and differ from the reference."""
     right = reference.frequencies
     seen = set()
     for alternative in itertools.chain(*several):
@@ -202,7 +193,8 @@ def _distinct(reference: Reference, *several: Iterable[Alternative]) -> Iterator
         yield alternative
 
 
-def _likely(reference: Reference) -> Iterator[Alternative]:
+def _likely_rules(reference: Reference) -> Iterator[Alternative]:
+    """Yield rules that need no measurement, the likeliest first."""
     base, right = base_of(reference), reference.frequencies
     known = [other for other in KNOWN_BASES if other != base]
     plain: list[dict[str, object]] = []
@@ -210,18 +202,18 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
         bases = (base, *known) if base is not None else ()
         shape = {"dim": reference.head, "partial": 2 * reference.pairs / reference.head}
         plain = [{**shape, "base": other} for other in bases]
-    yield from _differences(reference, rope, plain[:1])
+    yield from _alternatives_of(reference, rope, plain[:1])
     for kind in COARSE:
         message = f"the frequencies were rounded to {kind}"
         yield Alternative(Cause.INV_FREQ_PRECISION, message, round_to_half(right, kind))
-    yield from _exponents(reference)
+    yield from _wrong_exponents(reference)
     if base is not None:
         yield from _with_values(reference, "base", known)
     yield from _mistakes(reference)
     yield from _other_values(reference)
     yield from _other_schemes(reference)
-    yield from _constant_ratios(reference)
-    yield from _differences(reference, rope, plain[1:])
+    yield from _usual_multiples(reference)
+    yield from _alternatives_of(reference, rope, plain[1:])
     inverse = 1 / np.where(right > 0, right, np.nan)
     for message, values in (
         ("the frequencies are in reverse order", right[::-1].copy()),
@@ -230,16 +222,16 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
     ):
         with np.errstate(over="ignore"):
             single = values.astype(np.float32).astype(np.float64)
-        for rates in (values, single):  # so fast that float32 shows at far positions
+        for rates in (values, single):  # float32 rounding shows in frequencies this high
             yield Alternative(Cause.FREQUENCY_RULE, message, rates)
 
 
-def _differences(
+def _alternatives_of(
     reference: Reference, scheme: Scheme, given: Iterable[Mapping[str, Any]]
 ) -> Iterator[Alternative]:
-    """A scheme with each of these parameters."""
+    """Yield alternatives of a scheme, one for each set of parameters."""
     for params in given:
-        alternative = difference(reference, scheme, params)
+        alternative = alternative_of(reference, scheme, params)
         if alternative is not None:
             yield alternative
 
@@ -247,14 +239,14 @@ def _differences(
 def _with_values(
     reference: Reference, name: str, values: Iterable[object]
 ) -> Iterator[Alternative]:
-    """The reference's own scheme with other values of one parameter."""
+    """Yield alternatives of the reference's scheme with other values of a parameter."""
     given = {key: value for key, value in reference.params.items() if value is not None}
     others = ({**given, name: value} for value in values if value != given.get(name))
-    yield from _differences(reference, reference.encoding.bound.scheme, others)
+    yield from _alternatives_of(reference, reference.encoding.bound.scheme, others)
 
 
 def _mistakes(reference: Reference) -> Iterator[Alternative]:
-    """What goes wrong where the reference's own scheme is written again."""
+    """Yield known mistakes in implementing the reference's scheme."""
     scheme = reference.encoding.bound.scheme
     if scheme.mistakes is None:
         return
@@ -264,17 +256,17 @@ def _mistakes(reference: Reference) -> Iterator[Alternative]:
             for mistake in scheme.mistakes(np, reference.params):
                 values = np.asarray(mistake.frequencies, np.float64)
                 single = values.astype(np.float32).astype(np.float64)
-                values = np.where(np.abs(values) > _FAST, single, values)
+                values = np.where(np.abs(values) > _HIGH_FREQUENCY, single, values)
                 messages.setdefault(values.tobytes(), []).append(mistake.message)
     except (PosencError, ArithmeticError, ValueError):
-        pass  # parameters as large as float64 holds, of which a mistake makes larger ones
+        pass  # a mistake may raise large parameters beyond float64
     for content, alike in messages.items():
         message = ", or ".join(alike)
         yield Alternative(Cause.FREQUENCY_RULE, message, np.frombuffer(content))
 
 
 def _other_values(reference: Reference) -> Iterator[Alternative]:
-    """Other values of the scheme's parameters but the base: those that models have come first."""
+    """Yield other values of the scheme's parameters except the base, those of models first."""
     scheme, params = reference.encoding.bound.scheme, reference.params
     for name, parameter in scheme.parameters.items():
         right = params.get(name)
@@ -286,13 +278,13 @@ def _other_values(reference: Reference) -> Iterator[Alternative]:
         elif parameter.choices:
             values = list(parameter.choices)
         elif is_number(parameter):
-            near = [parameter.type(right * step) for step in _STEPS]
+            near = [parameter.type(right * step) for step in _MULTIPLES]
             values = [*usual_values(parameter), *near]
         yield from _with_values(reference, name, dict.fromkeys(values))
 
 
 def _other_schemes(reference: Reference) -> Iterator[Alternative]:
-    """Other schemes with the parameters that they share with the reference."""
+    """Yield other schemes with the parameters that they share with the reference."""
     own, params = reference.encoding.bound.scheme, reference.params
     if reference.coordinates is not None:
         return
@@ -304,11 +296,11 @@ def _other_schemes(reference: Reference) -> Iterator[Alternative]:
             for name, value in params.items()
             if name in scheme.parameters and value is not None
         }
-        yield from _differences(reference, scheme, [shared])
+        yield from _alternatives_of(reference, scheme, [shared])
 
 
-def _exponents(reference: Reference) -> Iterator[Alternative]:
-    """Ladders whose exponents are counted otherwise: base^(−2i/d) is right."""
+def _wrong_exponents(reference: Reference) -> Iterator[Alternative]:
+    """Yield ladders with wrong exponents; base^(−2i/d) is right."""
     base = base_of(reference)
     if base is None:
         return
@@ -322,6 +314,10 @@ def _exponents(reference: Reference) -> Iterator[Alternative]:
         ("the exponents are (2i + 1)/d, not 2i/d", (2 * pairs + 1) / rotated),
         ("the exponents are integers: 2i // d is 0", 0 * pairs),
         ("the exponents are integers: −2i // d is −1 from pair 1 on", np.minimum(pairs, 1)),
+        (
+            "frequencies are computed per dimension, base^(−2⌊i/2⌋/d), not per pair",
+            2 * (pairs // 2) / rotated,
+        ),
     ]
     if reference.coordinates is not None:
         one = "all axes share one sequence of frequencies, base^(−2i/d), pair after pair"
@@ -330,16 +326,10 @@ def _exponents(reference: Reference) -> Iterator[Alternative]:
         whole = f"the exponents divide by the head dim {head}, not the rotary dim {rotated}"
         counted.insert(0, (whole, 2 * pairs / head))
     for message, exponents in counted:
-        yield Alternative(Cause.FREQUENCY_RULE, message, ladder(base, exponents))
-    yield Alternative(
-        Cause.FREQUENCY_RULE,
-        "frequencies are computed per dimension, base^(−2⌊i/2⌋/d), not per pair",
-        ladder(base, 2 * (pairs // 2) / rotated),
-    )
+        yield Alternative(Cause.FREQUENCY_RULE, message, base**-exponents)
 
 
-def _constant_ratios(reference: Reference) -> Iterator[Alternative]:
-    """All frequencies times one number."""
+def _usual_multiples(reference: Reference) -> Iterator[Alternative]:
     right = reference.frequencies
     known = [(math.pi / 180, "read as degrees, not radians"), (2 * math.pi, "multiplied by 2π"),
              (1 / (2 * math.pi), "divided by 2π: turns, not radians"),
@@ -350,53 +340,52 @@ def _constant_ratios(reference: Reference) -> Iterator[Alternative]:
         yield Alternative(Cause.FREQUENCY_RULE, f"all frequencies are {text}", right * ratio)
 
 
-# What only a measurement suggests.
+# Rules that only measured rates suggest.
 
 
-def _nearby(reference: Reference, rotations: Rotations) -> Iterator[Alternative]:
-    """What the frequencies may be by those that were measured, the likeliest first."""
+def _suggested_by_rates(reference: Reference, rotations: Rotations) -> Iterator[Alternative]:
+    """Yield frequencies suggested by measured rotations, likeliest first."""
     rates = np.abs(rotations.frequencies)
     if rates.shape != reference.frequencies.shape or not np.isfinite(rates).all():
         return
-    for rules in (_constant_ratio, _of_another_length, _measured_schemes):
+    for rules in (_measured_multiple, _dynamic_ntk_of_length, _measured_schemes):
         for alternative in rules(reference, rates):
             yield replace(alternative, read_off=True)
 
 
-def _constant_ratio(reference: Reference, rates: Reals) -> Iterator[Alternative]:
-    """All frequencies times one number."""
+def _measured_multiple(reference: Reference, rates: Reals) -> Iterator[Alternative]:
     right = reference.frequencies
-    turning = right > 0
-    if not turning.any():
+    rotating = right > 0
+    if not rotating.any():
         return
-    ratio = float(np.median(rates[turning] / right[turning]))
-    if 1e-9 < ratio < 1e9 and abs(ratio - 1) > 1e-5:  # what six digits show
+    ratio = float(np.median(rates[rotating] / right[rotating]))
+    if 1e-9 < ratio < 1e9 and abs(ratio - 1) > 1e-5:  # the message has six digits
         message = f"all frequencies are {ratio:.6g} times the right ones"
         yield Alternative(Cause.FREQUENCY_RULE, message, right * ratio)
 
 
-def _of_another_length(reference: Reference, rates: Reals) -> Iterator[Alternative]:
-    """Dynamic NTK for the length at which it scales the base to that of the rates."""
+def _dynamic_ntk_of_length(reference: Reference, rates: Reals) -> Iterator[Alternative]:
+    """Yield dynamic NTK for the length that scales the base to the base of the rates."""
     params, base = reference.params, base_of(reference)
     dynamic = reference.encoding.bound.scheme is rope_dynamic and (rates > 0).all()
     if not dynamic or base is None or reference.pairs < 2:
         return
     limit, factor = params["max_position_embeddings"], params["factor"]
-    stretch, own = (
+    scaling, own = (
         max(ladder_base(ladder) / base, 1) ** (1 - 1 / reference.pairs)
         for ladder in (rates, reference.frequencies)
     )
-    length = round(limit / factor * (stretch + factor - 1))
+    length = round(limit / factor * (scaling + factor - 1))
     frequencies = changed_frequencies(reference, seq_len=length) if length > limit else None
     if frequencies is not None:
         message = f"the base is scaled for a length of {length}"
         if own > 1:
-            message += f", or by the factor {number_text(factor * (stretch - 1) / (own - 1))}"
+            message += f", or by the factor {number_text(factor * (scaling - 1) / (own - 1))}"
         yield Alternative(Cause.FREQUENCY_RULE, message, frequencies)
 
 
 def _measured_schemes(reference: Reference, rates: Reals) -> Iterator[Alternative]:
-    """What the inverses of all schemes make of the rates."""
+    """Yield alternatives that the inverses of all schemes find for the rates."""
     if reference.coordinates is not None:
         return
     for share, least in _ERRORS:
@@ -411,53 +400,53 @@ def _measured_schemes(reference: Reference, rates: Reals) -> Iterator[Alternativ
             changed = [name for name, value in proposal.given.items() if kept.get(name) != value]
             if own and len(changed) > _MOST_CHANGED:
                 continue
-            # Notes say that the numbers are one choice of many: then each by itself.
+            # A note says that the numbers are one choice of many: try each alone.
             choices = [[name] for name in changed] if own and proposal.notes else [changed]
             for names in choices:
                 given = {name: proposal.given[name] for name in names} if own else proposal.given
-                alternative = difference(reference, scheme, {**kept, **given})
-                if alternative is not None and _is_other(alternative, reference):
+                alternative = alternative_of(reference, scheme, {**kept, **given})
+                if alternative is not None and _has_other_frequencies(alternative, reference):
                     yield alternative
 
 
-def _is_other(alternative: Alternative, reference: Reference) -> bool:
-    """Whether an alternative has other frequencies than the reference, and as many."""
+def _has_other_frequencies(alternative: Alternative, reference: Reference) -> bool:
+    """Return whether an alternative has the reference's number of frequencies, but other values."""
     right = reference.frequencies
     found = alternative.frequencies
-    return found.shape == right.shape and not np.allclose(found, right, rtol=_NEARLY, atol=0)
+    return found.shape == right.shape and not np.allclose(found, right, rtol=_IMPRECISE, atol=0)
 
 
 SHAPE = ("dim", "partial", "layout")
-"""Parameters that say which columns rotate, not how fast."""
-_ALIKE = 1e-9
-"""Of a frequency: rules evaluated in float64 that are the same differ by less."""
+"""Parameters that determine which columns rotate, but not how fast."""
+_SAME_RULE = 1e-9
+"""Relative difference below which two frequencies in float64 follow the same rule."""
 
 
-def difference(
+def alternative_of(
     reference: Reference, scheme: Scheme, params: Mapping[str, Any]
 ) -> Alternative | None:
-    """What it means if a subject has the frequencies of a scheme with these parameters.
+    """Return the alternative of a subject with the frequencies of a scheme with these parameters.
 
-    Parameters that ``params`` leaves out are the scheme's defaults. None where the scheme has no
-    frequencies with them.
+    Parameters that are not in ``params`` have their defaults. None if the scheme has no frequencies
+    with them.
     """
     own = scheme.build is reference.encoding.bound.scheme.build
     frequencies = frequencies_of(scheme, params, of_position=not own)
     if frequencies is None:
         return None
     if own:
-        cause, message = _own_values(reference, params, frequencies)
+        cause, message = _changed_parameters(reference, params, frequencies)
     elif scheme is rope and base_of(reference) is not None:
-        cause, message = Cause.SCALING_MISSING, _without_scaling(reference, float(params["base"]))
+        cause, message = Cause.SCALING_MISSING, _unscaled_text(reference, float(params["base"]))
     else:
-        cause, message = Cause.FREQUENCY_RULE, _other_rule(reference, scheme, params)
+        cause, message = Cause.FREQUENCY_RULE, _other_rule_text(reference, scheme, params)
     return Alternative(cause, message, frequencies, params=params if own else None)
 
 
-def _own_values(
+def _changed_parameters(
     reference: Reference, params: Mapping[str, Any], frequencies: Reals
 ) -> tuple[Cause, str]:
-    """The parameters of the reference's own scheme whose values make the difference."""
+    """Return the cause and the message for changed parameters of the reference's scheme."""
     scheme = reference.encoding.bound.scheme
     values = {name: parameter.default for name, parameter in scheme.parameters.items()} | {**params}
     changed = [
@@ -466,11 +455,11 @@ def _own_values(
         if name not in SHAPE and value is not None and value != reference.params[name]
     ]
     if len(changed) > 1:
-        # Of those that only the amplitude shows, frequencies say nothing.
+        # Drop parameters that change the amplitude only.
         changed = [
             name
             for name in changed
-            if not _same(
+            if not _equal_frequencies(
                 frequencies, frequencies_of(scheme, {**values, name: reference.params[name]})
             )
         ]
@@ -480,7 +469,7 @@ def _own_values(
         right = base if name == "base" else reference.params[name]
         meaning = f" ({scheme.parameters[name].rules.help})" if isinstance(right, bool) else ""
         texts.append(value_text(name, values[name], right) + meaning)
-    if not changed:  # other columns rotate
+    if not changed:  # the parameters differ only in which columns rotate
         own = reference.params
         shapes = [name for name in SHAPE if name in own and values[name] != own[name]]
         texts = [value_text(name, values[name], own[name]) for name in shapes]
@@ -490,20 +479,20 @@ def _own_values(
 
 
 def value_text(name: str, value: Any, right: Any) -> str:
-    """What is said of one parameter that has another value.
+    """Return the message on one parameter with another value.
 
     >>> value_text("base", 500000.0, 10000.0), value_text("beta_fast", 16.0, 32.0)
     ('the base is 500000, not 10000', 'beta_fast is 16, not 32')
     """
     article = "the " if name in ("base", "factor") else ""
-    return f"{article}{name} is {_shown(value)}, not {_shown(right)}"
+    return f"{article}{name} is {_value_words(value)}, not {_value_words(right)}"
 
 
-def _shown(value: Any) -> str:
+def _value_words(value: Any) -> str:
     return number_text(value) if isinstance(value, float) else as_text(value)
 
 
-def _without_scaling(reference: Reference, base: float) -> str:
+def _unscaled_text(reference: Reference, base: float) -> str:
     right = base_of(reference)
     assert right is not None
     if base == right:
@@ -514,8 +503,8 @@ def _without_scaling(reference: Reference, base: float) -> str:
     )
 
 
-def _other_rule(reference: Reference, scheme: Scheme, params: Mapping[str, Any]) -> str:
-    """A rule that is another scheme's, with what it does not share with the reference."""
+def _other_rule_text(reference: Reference, scheme: Scheme, params: Mapping[str, Any]) -> str:
+    """Return the message on another scheme's rule, with the parameters that differ."""
     values = {name: parameter.default for name, parameter in scheme.parameters.items()} | {**params}
     needless = reference.encoding.bound.scheme is rope and values.get("factor") not in (None, 1)
     shown = []
@@ -525,7 +514,7 @@ def _other_rule(reference: Reference, scheme: Scheme, params: Mapping[str, Any])
         if name in SHAPE or value in (None, expected) or isinstance(value, tuple):
             continue
         if not (needless and name == "factor"):
-            shown.append(f", {name} {_shown(value)}")
+            shown.append(f", {name} {_value_words(value)}")
     if needless:
         factor = number_text(values["factor"])
         applied = f"{scheme.name} scaling is applied, factor {factor}{''.join(shown)}"
@@ -536,10 +525,10 @@ def _other_rule(reference: Reference, scheme: Scheme, params: Mapping[str, Any])
 def has_amplitude(
     rule: Alternative | None, reference: Reference, amplitude: float, precise: float
 ) -> bool:
-    """Whether a rule leaves the reference's amplitude as it is, or has the one that was measured.
+    """Return whether a rule keeps the reference's amplitude, or has the measured one.
 
-    Other values of parameters may change it: LongRoPE's follows the original context.
-    ``precise`` is by how much it may miss it.
+    ``precise`` is the allowed difference. Parameters may change the amplitude: LongRoPE's depends
+    on the original context.
     """
     if rule is None or rule.params is None:
         return True
@@ -549,5 +538,5 @@ def has_amplitude(
     return changed is not None and any(abs(changed.amplitude - one) <= precise for one in wanted)
 
 
-def _same(a: Reals, b: Reals | None) -> bool:
-    return b is not None and a.shape == b.shape and bool(np.allclose(a, b, rtol=_ALIKE, atol=0))
+def _equal_frequencies(a: Reals, b: Reals | None) -> bool:
+    return b is not None and a.shape == b.shape and bool(np.allclose(a, b, rtol=_SAME_RULE, atol=0))

@@ -1,7 +1,7 @@
-"""Position maps: the rules by which rows get wrong positions.
+"""Find the rule by which rows get wrong positions.
 
-Owns the step from the rotation that stands in a row to the position it belongs to, and from such
-positions to a rule for all rows: they end, start again, stand still, are off.
+In: rotations of some rows. Out: the position that each row shows, and rules for all rows: positions
+are clamped, restart, stay constant, or have an offset.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.inference.reference import turns_by
+from posenc_cli.inference.reference import rotation_by
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -21,51 +21,52 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Flags, Integers, Reals
 
 _READABLE = 0.9
-"""Of the rows of a sample that must show a position, before a rule for all rows is looked for."""
+"""Least share of a sample's rows that must show a position, before a rule for all rows is tried."""
 
 _MOST_TURNS = 32
-"""Of the lowest-frequency pair, either way, that are tried where it rotates more than once."""
+"""Limit on full rotations of the lowest-frequency pair that are tried, in each direction."""
 
 
 class PositionMap(Record):
-    """A rule by which position p is rotated as another one: in words, and as a function."""
+    """A rule by which position p is rotated as another one: a message and a function."""
 
     message: str
     at: Callable[[Integers], Integers]
 
     def where(self, sample: Sample) -> Reals:
-        """What the angles of the rows of a sample are multiples of: (n,), or (n, pairs)."""
+        """Return the positions that a sample's angles are multiples of: (n,), or (n, pairs)."""
         return np.asarray(sample.reference.angle_positions(self.at(sample.positions)), np.float64)
 
     def __eq__(self, other: object) -> bool:
-        """Whether both say the same: a rule's words hold all its numbers."""
+        """Return whether both have the same message, which states all numbers of the rule."""
         return isinstance(other, PositionMap) and other.message == self.message
 
     def __hash__(self) -> int:
         return hash(self.message)
 
 
-def _turning_pairs(sample: Sample) -> Integers:
-    """The pairs that rotate, of those that are seen, from the slowest to the fastest."""
+def _rotated_pairs(sample: Sample) -> Integers:
+    """Return the rotated pairs that were observed, from the lowest frequency to the highest."""
     right = sample.reference.frequencies
-    turning = np.flatnonzero((right > 0) & sample.seen.any(axis=0))
-    return turning[np.argsort(right[turning], kind="stable")]
+    rotated = np.flatnonzero((right > 0) & sample.seen.any(axis=0))
+    return rotated[np.argsort(right[rotated], kind="stable")]
 
 
 def _explained(sample: Sample, read: Integers) -> tuple[Integers, Flags]:
+    """Return positions ``read`` from rows, and the entries that they explain."""
     right = sample.reference.frequencies
-    predicted = sample.amplitude * turns_by(right.tobytes(), sample.reference.engine).at(read)
+    predicted = sample.amplitude * rotation_by(right.tobytes(), sample.reference.engine).at(read)
     farther = np.maximum(np.abs(sample.positions), np.abs(read)).astype(np.float64)
-    return read, sample.compared(predicted, right, farther)[1]
+    return read, sample.compare(predicted, right, farther)[1]
 
 
-def rows_of_any_turn(sample: Sample) -> tuple[Integers, Flags]:
-    """The positions whose rotations stand in the rows (P,), and the entries they explain.
+def shown_positions(sample: Sample) -> tuple[Integers, Flags]:
+    """Return the positions that the rows (P,) show, and the entries that these positions explain.
 
-    They are nearest to 0 of those that the lowest-frequency pair shows alike, and no farther than
-    the sample's own.
+    The lowest-frequency pair allows several positions: the one nearest to 0 is chosen, no farther
+    than the sample's own positions.
     """
-    slowest = float(sample.reference.frequencies[_turning_pairs(sample)[:1]].sum())  # 0 of none
+    slowest = float(sample.reference.frequencies[_rotated_pairs(sample)[:1]].sum())  # 0 if none
     farthest = float(np.abs(sample.positions).max(initial=0))
     turns = min(math.ceil(farthest * slowest / (2 * math.pi)), _MOST_TURNS)
     read, explained = _explained(sample, _read_positions(sample, 0))
@@ -81,46 +82,45 @@ def rows_of_any_turn(sample: Sample) -> tuple[Integers, Flags]:
 
 
 def _read_positions(sample: Sample, turn: int) -> Integers:
-    """The whole position whose rotation stands in each row."""
     return np.asarray(np.round(read_coordinates(sample, turn)), np.int64)
 
 
 def read_coordinates(sample: Sample, turn: int = 0) -> Reals:
-    """The coordinate that each row shows, from the lowest-frequency pair to the highest.
+    """Return the coordinate that each row shows, read from the lowest frequency to the highest.
 
-    ``turn`` counts the whole turns of the slowest.
+    ``turn`` is the number of full rotations of the lowest-frequency pair.
     """
-    right, turning = sample.reference.frequencies, _turning_pairs(sample)
+    right, rotated = sample.reference.frequencies, _rotated_pairs(sample)
     angles = np.angle(np.where(np.isfinite(sample.factors), sample.factors, 1))  # (n, pairs)
-    slowest = turning[0] if turning.size else 0
+    slowest = rotated[0] if rotated.size else 0
     read = (angles[:, slowest] + 2 * np.pi * turn) / max(right[slowest], 1e-30)
-    for pair in turning[1:]:
+    for pair in rotated[1:]:
         wraps = np.round((read * right[pair] - angles[:, pair]) / (2 * np.pi))
         read = (angles[:, pair] + 2 * np.pi * wraps) / right[pair]
     return np.asarray(np.clip(read, -(2.0**53), 2.0**53), np.float64)
 
 
 def position_maps(sample: Sample) -> Iterator[PositionMap]:
-    """Rules that give the positions which the rows of a sample show, the plainest first."""
-    if sample.reference.coordinates is not None or not _turning_pairs(sample).size:
+    """Yield rules that give the positions shown by the rows of a sample, the simplest first."""
+    if sample.reference.coordinates is not None or not _rotated_pairs(sample).size:
         return
-    read, explained = rows_of_any_turn(sample)
+    read, explained = shown_positions(sample)
     shown = explained.all(axis=1)
     if shown.mean() < _READABLE:
-        yield from _maps_from_the_first_wrong(sample)
+        yield from _maps_from_first_wrong_row(sample)
         return
     order = np.argsort(sample.positions[shown], kind="stable")
     positions, read = sample.positions[shown][order], read[shown][order]
     if (positions < 0).any() or np.array_equal(positions, read):
         return
-    yield from _ends(positions, read)
-    yield from _wraps(positions, read)
+    yield from _clamped_or_shifted(positions, read)
+    yield from _restarted(positions, read)
 
 
-def _maps_from_the_first_wrong(sample: Sample) -> Iterator[PositionMap]:
-    """What may begin at the first row that is wrong, where high-frequency pairs show no position.
+def _maps_from_first_wrong_row(sample: Sample) -> Iterator[PositionMap]:
+    """Yield rules that may begin at the first wrong row.
 
-    They show it modulo their wavelength alone.
+    Without low-frequency pairs, rows show their positions only modulo a wavelength.
     """
     _, explained = _explained(sample, sample.positions)
     right = explained.all(axis=1)  # (n,)
@@ -128,9 +128,9 @@ def _maps_from_the_first_wrong(sample: Sample) -> Iterator[PositionMap]:
     first = int(sample.positions[row])
     shown = not right.all() and row > 0 and first > 1 and (sample.positions >= 0).all()
     if shown and sample.positions[row - 1] == first - 1:
-        yield _map("end", last=first - 1)
-        yield _map("restart", start=first)
-        yield _map("buffer", period=first)
+        yield _map_of("end", last=first - 1)
+        yield _map_of("restart", start=first)
+        yield _map_of("buffer", period=first)
 
 
 _MAPS: dict[str, tuple[str, Callable[..., Integers]]] = {
@@ -160,11 +160,10 @@ _MAPS: dict[str, tuple[str, Callable[..., Integers]]] = {
         lambda p, period, shift, **_: p % period + shift,
     ),
 }
-"""Rules by their name: in words, and as which position p is rotated."""
+"""Rules by name: the message, and the position as which p is rotated."""
 
 
-def _map(name: str, *, shift: int = 0, period: int = 0, **numbers: int) -> PositionMap:
-    """A rule with its numbers."""
+def _map_of(name: str, *, shift: int = 0, period: int = 0, **numbers: int) -> PositionMap:
     message, at = _MAPS[name]
     words = {
         "off": f", off by {shift:+d}" if shift else "",
@@ -175,53 +174,53 @@ def _map(name: str, *, shift: int = 0, period: int = 0, **numbers: int) -> Posit
 
 
 def usual_maps(context: int) -> Iterator[PositionMap]:
-    """The rules by which positions get lost most often, of a model of so many positions."""
-    yield _map("rows")
-    yield _map("end", last=context - 1)
-    yield _map("restart", start=context)
-    yield from (_map("off from", start=context, shift=shift) for shift in (1, -1))
-    yield from (_map("buffer", period=period) for period in dict.fromkeys((512, context)))
-    yield _padding(8, 0, 8)
-    yield _map("decoding", start=8, last=0)
+    """Yield the most common mistakes with positions, for a model with a context of this length."""
+    yield _map_of("rows")
+    yield _map_of("end", last=context - 1)
+    yield _map_of("restart", start=context)
+    yield from (_map_of("off from", start=context, shift=shift) for shift in (1, -1))
+    yield from (_map_of("buffer", period=period) for period in dict.fromkeys((512, context)))
+    yield _padding_map(8, 0, 8)
+    yield _map_of("decoding", start=8, last=0)
 
 
-def _wraps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
-    """Positions modulo a number."""
+def _restarted(positions: Integers, read: Integers) -> Iterator[PositionMap]:
+    """Yield the rule that positions are taken modulo a number."""
     lags = np.unique(positions - read)
     period = math.gcd(*(int(lag) for lag in lags - lags[0])) if lags.size > 1 else 0
     if period > 1 and read.min() >= 0:
-        yield _map("buffer", period=period, shift=-int(lags[0]))
+        yield _map_of("buffer", period=period, shift=-int(lags[0]))
 
 
-def _ends(positions: Integers, read: Integers) -> Iterator[PositionMap]:
-    """Positions that stand still before or after one of them, which others count from."""
+def _clamped_or_shifted(positions: Integers, read: Integers) -> Iterator[PositionMap]:
+    """Yield rules by which positions stay constant, or have an offset, from some position on."""
     lags = positions - read
     last = int(read[-1])
-    tail = _run(read)
+    tail = _count_equal_at_end(read)
     if tail == read.size > 1 and last:
-        yield _map("one", last=last)
+        yield _map_of("one", last=last)
     if 1 < tail < read.size and not lags[:-tail].any():
-        # The position that the others stand still at is among them, or between rows of the sample.
+        # A clamped position is one of the sample's, or between two of them.
         start = int(positions[-tail])
         name = "end" if positions[-tail - 1] < last <= start else "decoding"
-        yield _map(name, start=start, last=last)
-    head = _run(read[::-1])
+        yield _map_of(name, start=start, last=last)
+    head = _count_equal_at_end(read[::-1])
     rest = np.unique(lags[head:])
     if 1 < head < read.size and rest.size == 1:
         first, shift = int(read[0]), int(rest[0])
         start = int(positions[head])
         if positions[head - 1] <= shift <= start:
-            start = shift  # rows between those of the sample
-        yield _padding(start, first, shift, begin=int(positions[0]))
+            start = shift  # between two rows of the sample
+        yield _padding_map(start, first, shift, begin=int(positions[0]))
     moved = np.flatnonzero(lags)
-    beyond = np.unique(lags[moved[0] :]) if moved.size else lags
+    beyond = np.unique(lags[moved[0] :])
     if moved[0] > 0 and beyond.size == 1:
         start, shift = int(positions[moved[0]]), int(beyond[0])
         if shift < start or (shift == start and positions[-1] >= 2 * start):
-            yield _map("restart" if shift == start else "off from", start=start, shift=shift)
+            yield _map_of("restart" if shift == start else "off from", start=start, shift=shift)
 
 
-def _padding(start: int, first: int, shift: int, begin: int = 0) -> PositionMap:
+def _padding_map(start: int, first: int, shift: int, begin: int = 0) -> PositionMap:
     off = "" if shift == 0 else f", and later ones are off by {-shift:+d}"
     which = f"the first {start} positions are" if start > 1 else "position 0 is"
     why = ", as with left padding" if start == shift and not begin else ""
@@ -233,7 +232,6 @@ def _padding(start: int, first: int, shift: int, begin: int = 0) -> PositionMap:
     )
 
 
-def _run(values: Integers) -> int:
-    """How many equal values stand at the end."""
+def _count_equal_at_end(values: Integers) -> int:
     others = np.flatnonzero(values != values[-1])
     return values.size - (int(others[-1]) + 1 if others.size else 0)

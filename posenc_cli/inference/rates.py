@@ -1,8 +1,9 @@
-"""From waves to frequencies, and to the positions of rows.
+"""Find the frequencies of waves in a table, and the positions of its rows.
 
-Owns three steps. Rates, from rows that follow one another evenly. Signals, the cosine and sine of
-a wave of which one function is known. Positions, from the phases of pairs whose frequencies are
-supposed: the lowest-frequency pair says roughly where a row stands, each faster one more exactly.
+Rates are found in consecutive rows. A signal is the cosine and sine of waves of which the table has
+only one function. Positions follow from the phases of pairs with assumed frequencies: the
+lowest-frequency pair determines the rough position of a row, each faster pair a more exact one.
+
 Imports NumPy: import it only where something is computed.
 """
 
@@ -19,51 +20,54 @@ from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
-_EVEN = 0.12
-"""Radians: phases of float32 code at positions to a million, or of half precision tables."""
+_PHASE_ERROR = 0.12
+"""Largest error of a phase in radians, in float32 code up to position 10^6 or in half precision."""
 _MOST_TURNS = 96
 _TURNS_AT_ONCE = 1 << 16
-"""Rotations of the lowest-frequency pair within which a row is searched, and all rows together."""
+"""Limits on rotations of the lowest-frequency pair that are searched: per row, and of all rows."""
 _CELLS_AT_ONCE = 1 << 16
-"""Phases of rows, turns and pairs that are compared together: half a mebibyte."""
+"""Phases (rows × rotations × pairs) compared at a time: half a mebibyte."""
 _FEW_PAIRS = 16
-"""Pairs that tell at which turns a row may stand, if there are at least twice as many."""
-_HOPELESS = 0.7
-"""Mean distance of few pairs of a row that fits nowhere: twice the most that is believed."""
+"""Pairs that preselect the rotation count of a row, if there are at least twice as many."""
+_FITS_NOWHERE = 0.7
+"""Mean distance of the preselecting pairs above which a row fits nowhere: twice the largest
+accepted."""
 _REACH = 64
-"""How many times farther than the rows it was found on a rate is trusted to lead."""
+"""A rate is trusted up to this many times the span of the rows that it was found on."""
 _FARTHEST = 1 << 21
-"""The farthest position that is looked for: the longest contexts of models are half of it."""
-_FIRST = 1 << 17
-"""The farthest first position that is looked for where one function of waves is known."""
-_MISSED = 0.2
-"""How far from its point on the circle a pair may be on average at the first position."""
+"""The farthest position to look for; the longest contexts of models are half of it."""
+_FARTHEST_FIRST = 1 << 17
+"""The farthest first position to look for if only one function of the waves is known."""
+_MOST_MISSED = 0.2
+"""Largest mean distance of pairs from their points on the unit circle at the first position."""
 _LEAST_ON_LINE, _SHARE_ON_LINE = 3, 0.75
-"""Rows at least, and the share of them, that stand at evenly spaced positions."""
+"""Least number and share of rows at evenly spaced positions."""
 _NEAR_LINE = 0.1
-"""Of a step, of 1 and of the unit circle: how far from its line bfloat16 leaves a row."""
-_OFF_TOGETHER, _EXACT = 5e-7, 1e-8
-"""Of a position: what float32 powers leave, and less than any float32 table leaves."""
+"""Largest distance of a bfloat16 row from its line: of a step, of a position, and on the unit
+circle."""
+_SHARED_ERROR, _NEGLIGIBLE = 5e-7, 1e-8
+"""Relative error of positions from float32 powers, and less than the error of any float32 table."""
 _MOST_PARTS = 10**9
-"""Of 1: positions of smaller parts are rounded to such."""
+"""Largest denominator of a position; finer fractions are rounded."""
 _SHARPENED = 320
-"""Rows beyond the first that sharpen rates: more lead no farther."""
-_POLISHED = 32
-"""Columns whose waves are polished together, so that they stay in the cache."""
-_LADDER = 0.01
-"""Of a rate: what one may be off by whose ladder says how often faster pairs rotate."""
+"""Limit on later rows that sharpen the rates: more of them do not reach farther."""
+_REFINED_TOGETHER = 32
+"""Columns whose waves are refined together, so that they stay in the cache."""
+_LADDER_ERROR = 0.01
+"""Largest relative error of a rate whose ladder determines the full turns of faster pairs."""
 _MOST_A_ROW = 200.0
-"""Radians from row to row: a ladder that seems to rotate by more is none."""
-_LEFT, _SETTLED = 0.03, 1e-16
-"""Of the unit circle: what is left of no wave of a known start; and the last step of Newton's."""
+"""Largest rate in radians per row; a ladder that seems faster is not one."""
+_MOST_LEFT, _SETTLED = 0.03, 1e-16
+"""Largest error of a wave with a known start, at amplitude 1, and the last step of Newton's
+method."""
 _FIRST_COLUMNS = 6
-"""Columns that are looked at first: where none is a wave, no other is."""
+"""Columns that are examined first: if none of them is a wave, no other is."""
 
 
 class Rates(Record):
-    """Radians a row of each pair, what they may be off by, and the rows they were found on.
+    """Rates of the pairs in radians per row, their errors, and the rows that they were found on.
 
-    These are ``rows`` of the sample from ``begin`` on.
+    These are the ``rows`` rows of the sample that start at ``begin``.
     """
 
     values: Reals
@@ -73,35 +77,35 @@ class Rates(Record):
 
 
 def rates_of(pairs: ComplexRows, rows: Integers, rounding: float) -> Rates | None:
-    """The rates of waves over the first rows, as far as these follow one another evenly.
+    """Return the rates of waves over the first evenly spaced rows; None if fewer than two.
 
-    ``pairs`` (rows, pairs) have the size 1; ``rounding`` is what their format leaves of a phase.
+    ``pairs`` (rows, pairs) have magnitude 1. ``rounding`` is the phase error of their format.
     """
     ends = np.append(np.flatnonzero(np.diff(rows) != 1) + 1, rows.size)
     begins = np.append(0, ends[:-1])
-    # The first run of rows, unless a row that was left out cuts it short.
+    # The first run of rows, unless it is short because a row was left out.
     run = 0 if ends[0] >= 3 or ends.size == 1 else 1
     begin, count = int(begins[run]), int(ends[run] - begins[run])
     if count < 2:
         return None
     run_pairs = pairs[begin : begin + count]
     steps = run_pairs[1:] * run_pairs[:-1].conj()  # (rows − 1, pairs)
-    uneven = np.abs(np.angle(steps * steps[0].conj())).max(axis=1) > _EVEN + 4 * rounding
+    uneven = np.abs(np.angle(steps * steps[0].conj())).max(axis=1) > _PHASE_ERROR + 4 * rounding
     even = int(np.argmax(uneven)) + 1 if uneven.any() else count
-    where = np.arange(even, dtype=np.int64)
-    rotations = fit(where, run_pairs[:even])
-    left = np.abs(np.angle(run_pairs[:even] * rotations.at(where).conj()))
+    run_rows = np.arange(even, dtype=np.int64)
+    rotations = fit(run_rows, run_pairs[:even])
+    left = np.abs(np.angle(run_pairs[:even] * rotations.at(run_rows).conj()))
     noise = np.maximum(np.sqrt(np.mean(left**2, axis=0)), rounding)
     span = max(even - 1, 1)
     errors = 4 * noise / (span * np.sqrt(max(even, 6) / 6)) + 1.5e-6 * np.abs(rotations.frequencies)
     rates = Rates(rotations.frequencies, errors, even, begin)
-    return rates if even == rows.size else _extend(rates, pairs, rounding)
+    return rates if even == rows.size else _sharpen_by_later_rows(rates, pairs, rounding)
 
 
-def _extend(rates: Rates, pairs: ComplexRows, rounding: float) -> Rates:
-    """Rates sharpened by rows that stand farther off, at positions which the rates so far tell.
+def _sharpen_by_later_rows(rates: Rates, pairs: ComplexRows, rounding: float) -> Rates:
+    """Sharpen rates by later rows, whose positions follow from the rates found so far.
 
-    Rows that follow one another are taken to be a position apart.
+    Consecutive rows are assumed to be one position apart.
     """
     reach = rates.rows
     used = 0
@@ -109,17 +113,17 @@ def _extend(rates: Rates, pairs: ComplexRows, rounding: float) -> Rates:
     thinned = beyond[:: max(1, beyond.size // _SHARPENED)]
     pairs = pairs[np.r_[: rates.begin + rates.rows, thinned]]
     while True:
-        where, misfits = positions_at(pairs, np.where(rates.values > 0, rates.values, 0))
-        start = where[rates.begin : rates.begin + rates.rows]
+        positions, misfits = positions_at(pairs, np.where(rates.values > 0, rates.values, 0))
+        start = positions[rates.begin : rates.begin + rates.rows]
         if not np.array_equal(start, start[0] + np.arange(rates.rows)):
             return rates
-        far = where - start[0]
+        far = positions - start[0]
         known = (misfits <= 0.1 + 4 * rounding) & (far >= 0) & (far <= _REACH * reach)
-        _, first = np.unique(where[known], return_index=True)
+        _, first = np.unique(positions[known], return_index=True)
         if first.size <= max(used, rates.rows):
             return rates
         used = first.size
-        at, points = where[known][first], pairs[known][first]
+        at, points = positions[known][first], pairs[known][first]
         rotations = fit(at, points)
         reach = int(at[-1] - at[0])
         noise = np.maximum(np.std(np.angle(points * rotations.at(at).conj()), axis=0), rounding)
@@ -128,9 +132,9 @@ def _extend(rates: Rates, pairs: ComplexRows, rounding: float) -> Rates:
 
 
 class Signal(Record):
-    """Waves of which one function is known: amplitude, rates, their errors, the first position.
+    """Waves of which one function is known: amplitude, rates, their errors, first position.
 
-    Units: radians a row; the first position in rows.
+    Units: radians per row; the first position in rows.
     """
 
     amplitude: float
@@ -139,16 +143,16 @@ class Signal(Record):
     first: int
 
     def pairs(self, count: int) -> ComplexRows:
-        """The points cos + i·sin of the first rows. Shape: (count, columns)."""
+        """Return the points cos + i·sin of the first rows. Shape: (count, columns)."""
         rows = np.arange(count, dtype=np.float64) + self.first
         return np.asarray(np.exp(1j * np.multiply.outer(rows, self.rates)))
 
 
 def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | None:
-    """The waves whose cosines, or sines, columns are; None where they are none.
+    """Return the waves whose cosines or sines are the columns; None if they are not waves.
 
-    Fast columns show the first position. With it, a wave too slow to show a turn shows its rate.
-    ``rounding`` is what a value may be off by.
+    High-frequency columns determine the first position. With it, even waves too slow to complete a
+    turn have a known rate. ``rounding`` is the error of a value.
 
     >>> rows = np.arange(50)[:, None] + 7.0
     >>> found = signal_of(np.cos(rows * [1.0, 0.3, 0.001]), "cos", 1e-15)
@@ -159,52 +163,52 @@ def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | Non
     largest = float(np.abs(columns).max())
     if largest == 0 or not are_waves(columns):
         return None
-    free, a, b, left = _polish(columns, _rates_by_recurrence(columns), largest)
-    turning = (free * count > 1.5) & (left <= 0.02 * largest) & (np.hypot(a, b) > 0.5 * largest)
-    sure = np.flatnonzero(turning)[:12]
+    free, a, b, left = free_waves(columns)
+    rotating = (free * count > 1.5) & (left <= 0.02 * largest) & (np.hypot(a, b) > 0.5 * largest)
+    sure = np.flatnonzero(rotating)[:12]
     if sure.size == 0:
         return None
     rates, points = free[sure], a[sure] - 1j * b[sure]
     amplitude = float(median(np.abs(points)))
     phases = np.angle(points) + (np.pi / 2 if function == "sin" else 0)
-    # What the phase of a fitted wave may be off by for each row it is carried back.
+    # Error of a fitted wave's phase, for each row that it is extrapolated backward.
     slip = 8 * (rounding + 1e-9) / amplitude / count**1.5 + 1e-7 * rates.max()
-    whole = np.arange(min(_FIRST, max(64, int(0.3 / slip))))
+    whole = np.arange(min(_FARTHEST_FIRST, max(64, int(0.3 / slip))))
     missed = np.zeros(whole.size)
     for rate, phase in zip(rates, phases, strict=True):
         apart = np.abs(2 * np.sin((whole * rate - phase) / 2))  # |exp(i·apart) − 1|
-        if function == "sin":  # of a rate past half a turn, which seems to run the other way
+        if function == "sin":  # a rate past half a turn per row seems negative
             apart = np.minimum(apart, np.sqrt(np.maximum(4 - apart**2, 0)))
         missed += apart
-        near = missed <= _MISSED * rates.size
+        near = missed <= _MOST_MISSED * rates.size
         whole, missed = whole[near], missed[near]
     if whole.size == 0:
         return None
     first = int(whole[np.argmin(missed)])
     known = columns / amplitude
     waves = np.sin(np.multiply.outer(np.arange(count) + first, free))
-    signs = np.where((function == "sin") & turning & ((known * waves).sum(axis=0) < 0), -1, 1)
+    signs = np.where((function == "sin") & rotating & ((known * waves).sum(axis=0) < 0), -1, 1)
     values, errors, left = _with_start(known * signs, first, free, function, rounding)
-    if left.max() > _LEFT:
+    if left.max() > _MOST_LEFT:
         return None
     either = (1.0,) if function == "sin" else (1.0, -1.0)
-    return Signal(amplitude, continued(signs * values, either, errors), errors, first)
+    return Signal(amplitude, with_full_turns(signs * values, either, errors), errors, first)
 
 
-def continued(rates: Reals, signs: tuple[float, ...], errors: Reals) -> Reals:
-    """Rates that phases show but for whole turns a row, and but for their sign if it may be either.
+def with_full_turns(rates: Reals, signs: tuple[float, ...], errors: Reals) -> Reals:
+    """Return rates with the full turns per row, and the sign, that phases do not show.
 
-    From the slowest known pair on, each rotates as often between rows as its ladder goes on.
+    From the slowest known pair on, each faster pair is assumed to continue the ladder.
 
     >>> rates = 10.0 * 10_000.0 ** -(np.arange(8) / 8)
     >>> shown = np.abs((rates + np.pi) % (2 * np.pi) - np.pi)
-    >>> np.allclose(continued(shown, (1.0, -1.0), 1e-9 * rates), rates)
+    >>> np.allclose(with_full_turns(shown, (1.0, -1.0), 1e-9 * rates), rates)
     True
     """
     values = rates.copy()
     for pair in range(values.size - 3, -1, -1):
         first, second = values[pair + 1 : pair + 3]
-        if not (first > 0 and second > 0 and errors[pair + 2] < _LADDER * second):
+        if not (first > 0 and second > 0 and errors[pair + 2] < _LADDER_ERROR * second):
             continue
         onward = first**2 / second
         if not (onward <= _MOST_A_ROW and np.isfinite(values[pair])):
@@ -218,7 +222,7 @@ def continued(rates: Reals, signs: tuple[float, ...], errors: Reals) -> Reals:
 def _with_start(
     columns: RealRows, first: int, rates: Reals, function: str, rounding: float
 ) -> tuple[Reals, Reals, Reals]:
-    """The rates of waves of size 1 that start at a known position, their errors, what is left.
+    """Return rates of unit waves with a known start, their errors, and the largest residuals.
 
     Shapes: (columns,).
     """
@@ -239,34 +243,36 @@ def _with_start(
             changes = (slopes * missed).sum(axis=0) / np.where(powers > 0, powers, np.inf)
             if np.abs(changes).max() < _SETTLED:
                 break
-            # A step of Newton's is kept short: the phases must not slip by a turn.
+            # Limit the Newton step, so that no phase jumps by a turn.
             values = np.abs(values + np.clip(changes, -0.5 / last, 0.5 / last))
         if (least <= rows.size * (4 * rounding) ** 2).all():
             break
     noise = np.maximum(np.sqrt(least / rows.size), rounding)
     bound = noise / np.sqrt(np.where(power > 0, power, 1e-300))
-    # Near a standstill a cosine is 1 − (ω·p)²/2, which rounding hides.
+    # At small angles a cosine is 1 − (ω·p)²/2, which rounding hides.
     hidden = np.sqrt(2 * noise) / last if function == "cos" else noise / last
     errors = 4 * np.minimum(bound, hidden) + 1.5e-6 * best
     return best, errors, np.abs(columns - of(best * rows)).max(axis=0)
 
 
 def free_waves(columns: RealRows) -> RealRows:
-    """The wave a·cos(ω·r) + b·sin(ω·r) nearest to each column, whatever its phase.
+    """Return the wave a·cos(ω·r) + b·sin(ω·r) nearest to each column, at any phase.
 
-    ω, a, b, and the largest difference that is left. Shape: (4, columns).
+    The rows are ω, a, b, and the largest residual. Shape: (4, columns).
     """
-    return _polish(columns, _rates_by_recurrence(columns), float(np.abs(columns).max()))
+    rates, amplitude = _rates_by_recurrence(columns), float(np.abs(columns).max())
+    some = (slice(i, i + _REFINED_TOGETHER) for i in range(0, rates.size, _REFINED_TOGETHER))
+    return np.hstack([_refine(columns[:, each], rates[each], amplitude) for each in some])
 
 
 def are_waves(columns: RealRows) -> bool:
-    """Whether one of some columns at least is a wave, whatever its phase."""
+    """Return whether at least one column is a wave, at any phase."""
     few = columns[:, spread(columns.shape[1], _FIRST_COLUMNS)]
     return bool(free_waves(few)[3].min() <= 0.02 * np.abs(columns).max())
 
 
 def _rates_by_recurrence(columns: RealRows) -> Reals:
-    """Rates from x[r+k] + x[r−k] = 2·cos(k·ω)·x[r], for k = 1, 2, 4 and so on."""
+    """Return rates from x[r+k] + x[r−k] = 2·cos(k·ω)·x[r], for k = 1, 2, 4 and so on."""
     count = columns.shape[0]
     rates: Reals = np.zeros(columns.shape[1])
     step = 1
@@ -293,22 +299,14 @@ def _rates_by_recurrence(columns: RealRows) -> Reals:
     return rates
 
 
-def _polish(columns: RealRows, rates: Reals, amplitude: float) -> RealRows:
-    """The wave a·cos(ω·r) + b·sin(ω·r) near each column, by Gauss and Newton's steps.
-
-    ω, a, b, and the largest difference that is left. Shape: (4, columns).
-    """
-    some = (slice(i, i + _POLISHED) for i in range(0, rates.size, _POLISHED))
-    return np.hstack([_polish_some(columns[:, each], rates[each], amplitude) for each in some])
-
-
-def _polish_some(columns: RealRows, rates: Reals, amplitude: float) -> RealRows:
+def _refine(columns: RealRows, rates: Reals, amplitude: float) -> RealRows:
+    """Refine the rates, and the waves of :func:`free_waves` with them, by Gauss-Newton steps."""
     rows = np.arange(columns.shape[0], dtype=np.float64)[:, None]
     best = np.stack([rates, columns[0], np.zeros(rates.size)])  # ω, a, b
     least = np.full(rates.size, np.inf)
     for _ in range(24):
         cos, sin = np.cos(rates * rows), np.sin(rates * rows)
-        a, b = _parts(columns, cos, sin)
+        a, b = _cosine_and_sine_parts(columns, cos, sin)
         missed = columns - a * cos - b * sin
         errors = (missed**2).sum(axis=0)
         better = (np.hypot(a, b) < 1.5 * amplitude) & (errors < least)
@@ -325,11 +323,11 @@ def _polish_some(columns: RealRows, rates: Reals, amplitude: float) -> RealRows:
     return np.vstack([best, np.abs(missed).max(axis=0)])
 
 
-def _parts(columns: RealRows, cos: RealRows, sin: RealRows) -> tuple[Reals, Reals]:
-    """The a and b for which a·cos + b·sin comes nearest to each column: least squares.
+def _cosine_and_sine_parts(columns: RealRows, cos: RealRows, sin: RealRows) -> tuple[Reals, Reals]:
+    """Return the a and b of the least-squares fit a·cos + b·sin of each column.
 
-    A sine is made orthogonal to its cosine, twice, since that of a slow wave is nearly nothing; one
-    that is nothing gets no part. Shape: (columns,) each.
+    The sine is made orthogonal to the cosine twice, because a slow wave's sine is nearly 0. A sine
+    that is 0 gets no part. Shape: (columns,) each.
     """
     powers = (cos**2).sum(axis=0)
     shared = (cos * sin).sum(axis=0) / powers
@@ -349,22 +347,24 @@ def positions_at(
     signed: bool = False,
     farthest: int = _FARTHEST,
 ) -> tuple[Integers, Reals]:
-    """Where rows stand if their pairs rotate with ``frequencies``, and how badly that fits.
+    """Return the positions of rows whose pairs rotate with ``frequencies``, and the misfits.
 
-    The misfit is the mean distance of a row's pairs from the points on the circle they should be.
-    ``signed`` looks at small negative positions too; places past the ``farthest`` are not found.
-    Shape: both (rows,).
+    A misfit is the mean distance of a row's pairs from their points on the unit circle. With
+    ``signed``, small negative positions are tried too. Positions past ``farthest`` are not found.
+    Shape: (rows,) each.
     """
-    places, misfits = _places(pairs, frequencies, signed=signed, farthest=farthest, whole=True)
+    places, misfits = _positions_and_misfits(
+        pairs, frequencies, signed=signed, farthest=farthest, whole=True
+    )
     return places.astype(np.int64), misfits
 
 
 def progression_of(
     pairs: ComplexRows, rows: Integers, frequencies: Reals
 ) -> tuple[Fraction, Fraction] | None:
-    """The first position and the step of rows at evenly spaced positions, of any sign.
+    """Return the first position and the step of rows at evenly spaced positions, of any sign.
 
-    ``rows`` (n,) number those of ``pairs``. None where most rows stand on no line.
+    ``rows`` (n,) are the row numbers of ``pairs``. None if most rows are not evenly spaced.
 
     >>> rows = np.arange(40)
     >>> at = np.exp(1j * np.multiply.outer(0.5 - 0.25 * rows, [1.0, 0.1, 0.01]))
@@ -373,48 +373,49 @@ def progression_of(
     """
     if rows.size < _LEAST_ON_LINE:
         return None
-    places, misfits = _places(pairs, frequencies, signed=True, farthest=_FARTHEST, whole=False)
+    places, misfits = _positions_and_misfits(
+        pairs, frequencies, signed=True, farthest=_FARTHEST, whole=False
+    )
     if median(misfits) > _NEAR_LINE:
         return None
-    where = rows - rows[0]
-    if (line := _line_of(places, where)) is None:
+    offsets = rows - rows[0]
+    if (line := _fit_line(places, offsets)) is None:
         return None
     start, step, near = line
-    centred = where[near] - where[near].mean()
+    centred = offsets[near] - offsets[near].mean()
     power = float(centred @ centred)
-    left = places[near] - start - step * where[near]
+    left = places[near] - start - step * offsets[near]
     farthest = float(np.abs(places[near]).max())
     noise = 3 * float(np.sqrt(np.mean(left**2))) + 1e-12 * farthest
-    # Frequencies that float32 computed are off together, and places by the same share.
-    share = _OFF_TOGETHER if noise > _EXACT * farthest else 0.0
+    # Frequencies from float32 powers share a relative error, and so do the positions.
+    share = _SHARED_ERROR if noise > _NEGLIGIBLE * farthest else 0.0
 
-    def off(row: float) -> float:
-        """What the place of a row may be off by."""
-        line = noise * float(np.sqrt(1 / near.sum() + (row - where.mean()) ** 2 / power))
+    def error_at(row: float) -> float:
+        line = noise * float(np.sqrt(1 / near.sum() + (row - offsets.mean()) ** 2 / power))
         return line + share * abs(start + step * row)
 
-    first, span = _fraction(start, off(0)), int(where[-1])
+    first, span = _fraction(start, error_at(0)), int(offsets[-1])
     error = noise / float(np.sqrt(power)) + share * abs(step)
-    written = _written(step, error)
-    # Of no number that people write the last position may be one: linspace divides so.
-    apart = written or (_fraction(start + step * span, off(span)) - first) / span
+    written = _written_fraction(step, error)
+    # If people do not write the step, they may have written the last position, as in linspace.
+    apart = written or (_fraction(start + step * span, error_at(span)) - first) / span
     return (first - apart * int(rows[0]), apart) if apart else None
 
 
-def _line_of(places: Reals, where: Integers) -> tuple[float, float, Flags] | None:
-    """The start and the step of the line that most rows stand on, and which of them do."""
-    step = float(median(np.diff(places) / np.diff(where)))
-    start = float(median(places - step * where))
-    near = np.abs(places - start - step * where) <= _NEAR_LINE * max(1.0, abs(step))
+def _fit_line(places: Reals, offsets: Integers) -> tuple[float, float, Flags] | None:
+    """Return the start and the step of the line through most rows, and which rows are on it."""
+    step = float(median(np.diff(places) / np.diff(offsets)))
+    start = float(median(places - step * offsets))
+    near = np.abs(places - start - step * offsets) <= _NEAR_LINE * max(1.0, abs(step))
     if near.sum() < _LEAST_ON_LINE or near.mean() < _SHARE_ON_LINE:
         return None
-    centred = where[near] - where[near].mean()
+    centred = offsets[near] - offsets[near].mean()
     step = float(centred @ places[near]) / float(centred @ centred)
-    return float(places[near].mean() - step * where[near].mean()), step, np.asarray(near)
+    return float(places[near].mean() - step * offsets[near].mean()), step, np.asarray(near)
 
 
-def _written(value: float, error: float) -> Fraction | None:
-    """The number that people write within an error of a value, of either sign."""
+def _written_fraction(value: float, error: float) -> Fraction | None:
+    """Return the number that people write within an error of a value, of either sign."""
     if abs(value - round(value)) <= error:
         return Fraction(round(value))
     number = next((number for number, _ in written_numbers(abs(value), error)), None)
@@ -427,19 +428,19 @@ def _written(value: float, error: float) -> Fraction | None:
 
 
 def _fraction(value: float, error: float) -> Fraction:
-    """As :func:`_written`, or the value to as many digits as the error leaves it."""
-    number = _written(value, error)
+    """Return the number that people write, or else the value with the digits of its error."""
+    number = _written_fraction(value, error)
     if number is None:
         number = Fraction(snap(value, error / SPARE)).limit_denominator(_MOST_PARTS)
     return number
 
 
-def _places(
+def _positions_and_misfits(
     pairs: ComplexRows, frequencies: Reals, *, signed: bool, farthest: int, whole: bool
 ) -> tuple[Reals, Reals]:
-    """As :func:`positions_at`: ``whole`` positions, or what the highest-frequency pair shows."""
-    turning = np.flatnonzero(frequencies > 0)
-    order = turning[np.argsort(frequencies[turning], kind="stable")]
+    """Return positions and misfits as `positions_at` does, but fractional ones unless ``whole``."""
+    rotating = np.flatnonzero(frequencies > 0)
+    order = rotating[np.argsort(frequencies[rotating], kind="stable")]
     if order.size == 0:
         return np.zeros(pairs.shape[0]), np.full(pairs.shape[0], np.inf)
     phases = np.angle(pairs[:, order]) % (2 * np.pi)  # (rows, pairs)
@@ -467,10 +468,10 @@ def _places(
 
 
 def _misfits(places: RealRows, phases: RealRows, rates: Reals) -> RealRows:
-    """The mean distances of pairs at ``places`` (rows, turns) from where ``phases`` have them.
+    """Return the mean distances of pairs at ``places`` (rows, turns) from those of ``phases``.
 
-    If there are many pairs, some of them tell which turns cannot be the best of a row: these keep
-    the distances of some. So does a row that fits nowhere. Shape: (rows, turns).
+    If there are many pairs, a few of them decide which turns can be the best of a row. Other turns,
+    and rows that fit nowhere, keep their distances over those few pairs. Shape: (rows, turns).
     """
     some = np.arange(0, rates.size, max(1, rates.size // _FEW_PAIRS))
     share = some.size / rates.size
@@ -483,7 +484,7 @@ def _misfits(places: RealRows, phases: RealRows, rates: Reals) -> RealRows:
         return misfits
     best, every = np.argmin(misfits, axis=1), np.arange(places.shape[0])
     most = _distances(places[every, best][:, None], phases, rates)[:, 0]
-    most[misfits[every, best] > _HOPELESS] = 0
+    most[misfits[every, best] > _FITS_NOWHERE] = 0
     rows, turns = np.nonzero(share * misfits <= most[:, None])
     at_once = max(1, _CELLS_AT_ONCE // rates.size)
     for first in range(0, rows.size, at_once):
@@ -493,6 +494,6 @@ def _misfits(places: RealRows, phases: RealRows, rates: Reals) -> RealRows:
 
 
 def _distances(places: RealRows, phases: RealRows, rates: Reals) -> RealRows:
-    """The mean of |exp(i·apart) − 1| over pairs, of rows at places. Shape: (rows, places)."""
+    """Return the mean of |exp(i·apart) − 1| over pairs. Shape: (rows, places)."""
     apart = np.multiply.outer(places, rates) - phases[:, None]  # (rows, places, pairs)
     return np.asarray(np.abs(2 * np.sin(apart / 2)).mean(axis=2), np.float64)

@@ -1,4 +1,4 @@
-"""The reference rotation: exact, in float64, at any positions."""
+"""Compute the reference rotation in float64, within an ulp, at any positions."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
 
 _LARGEST_POWER = 700.0
-"""Of e: e^709 is the largest that float64 has, and its inverse is no normal number."""
+"""Limit on exponents of e: float64 holds up to e^709, whose inverse is subnormal."""
 
 
-class Turns(Record):
-    """The factors exp(i·p·ω) of pairs, within an ulp of the exact ones for any position."""
+class RotationFactors(Record):
+    """The factors exp(i·p·ω) of pairs, within an ulp of the exact ones at any position."""
 
     waves: Waves
     engine: Engine
@@ -54,8 +54,8 @@ class Turns(Record):
         frequencies: Reals,
         engine: Engine,
         coordinates: Coordinates | None = None,
-    ) -> Turns:
-        """Rotates by frequencies that are given as exactly these numbers, negative ones too."""
+    ) -> RotationFactors:
+        """Return the rotation by frequencies, each taken as exactly this number; any sign."""
         values = [abs(float(f)) for f in frequencies]
         backward = frequencies < 0
         return cls(
@@ -69,10 +69,7 @@ class Turns(Record):
         return wave_filler(self.waves, self.engine)
 
     def at(self, positions: Integers) -> ComplexRows:
-        """The factor of each pair at each position.
-
-        Shape: (positions, pairs).
-        """
+        """Return the factor of each pair at each position. Shape: (positions, pairs)."""
         pairs = self.waves.count
         out = np.empty((positions.shape[0], 2 * pairs))
         placements = rotary_placements("interleaved", pairs)
@@ -84,16 +81,16 @@ class Turns(Record):
 
 
 @lru_cache(maxsize=4)
-def turns_by(rates: bytes, engine: Engine) -> Turns:
-    """The rotations by frequencies, which are given as the bytes of float64."""
-    return Turns.of(np.frombuffer(rates), engine)
+def rotation_by(rates: bytes, engine: Engine) -> RotationFactors:
+    """Return the rotation by frequencies that are given as the bytes of float64 numbers."""
+    return RotationFactors.of(np.frombuffer(rates), engine)
 
 
 class Reference(Record):
-    """A rotary scheme with its parameters settled, as what is right.
+    """A rotary scheme with its parameters: the rotation that a subject should have.
 
-    ``opposite`` is the other side of a score: amplitudes that grow with the position fall there.
-    Two are equal where they are one, so that what follows from one can be kept.
+    ``opposite`` is the other side of a score, where growing amplitudes fall instead. References are
+    compared by identity, so that results derived from one can be cached.
     """
 
     encoding: Encoding
@@ -105,12 +102,12 @@ class Reference(Record):
 
     @classmethod
     def of(cls, encoding: Encoding, engine: Engine | None = None) -> Reference:
-        """The reference that an encoding is; its content must be a Rotation."""
+        """Return the reference of an encoding, whose content must be a Rotation."""
         return cls(encoding, engine or Engine())
 
     @cached_property
     def content(self) -> Rotation:
-        """What the scheme gives."""
+        """The content of the scheme, with falling amplitudes if ``opposite``."""
         rotation = self.encoding.bound.rotation
         growth = rotation.waves.growth
         if growth is None or not self.opposite:
@@ -120,27 +117,27 @@ class Reference(Record):
 
     @property
     def symmetric(self) -> bool:
-        """Whether one map rotates queries and keys: not where its amplitudes grow."""
+        """Whether queries and keys are rotated alike: not if the amplitudes grow."""
         return self.encoding.bound.rotation.waves.growth is None
 
     @property
     def params(self) -> Mapping[str, Any]:
-        """The settled parameters."""
+        """The parameters of the scheme."""
         return self.encoding.bound.params
 
     @property
     def pairs(self) -> int:
-        """How many dimension pairs rotate."""
+        """The number of dimension pairs."""
         return self.content.waves.count
 
     @property
     def head(self) -> int:
-        """How many columns a head has, those that do not rotate included."""
+        """The number of columns of a head, with those that are not rotated."""
         return max(int(self.params.get("dim", 0) or 0), 2 * self.pairs)
 
     @cached_property
     def scale(self) -> float:
-        """What cosines and sines are multiplied by: the attention factor."""
+        """The attention factor: the factor on cosines and sines."""
         return float(self.content.waves.scale)
 
     @cached_property
@@ -149,34 +146,34 @@ class Reference(Record):
         return np.array([float(f) for f in self.content.waves.frequencies(exact)])
 
     @cached_property
-    def turns(self) -> Turns:
-        """The factors of the pairs, the attention factor included, growth left out."""
+    def rotation(self) -> RotationFactors:
+        """The exact factors of the pairs, with the attention factor, without growth."""
         waves = self.content.waves
-        return Turns(
+        return RotationFactors(
             Waves(waves.count, waves.frequencies, waves.scale, waves.coordinates), self.engine
         )
 
     @property
     def pairing(self) -> ColumnPairing:
-        """How the scheme pairs columns."""
+        """The scheme's pairing of columns."""
         return ColumnPairing.named(self.content.layout, self.pairs, parts=self.content.blocks)
 
     def likely_pairings(self, head: int) -> list[ColumnPairing]:
-        """The pairings of a head's columns that code is likely to have, the scheme's own first.
+        """Return the likely pairings of a head's columns in code, the scheme's own first.
 
-        Where only the first pairs rotate, code may look for partners among the first columns.
+        If only the first pairs rotate, code may pair columns within the first columns.
         """
         likely = ColumnPairing.likely(self.content.layout, self.pairs, head, self.content.blocks)
-        turning = int(np.count_nonzero(self.frequencies))
-        if 0 < turning < self.pairs and self.frequencies[:turning].all():
-            likely.append(ColumnPairing.of_first_columns(turning, self.pairs))
+        rotated = int(np.count_nonzero(self.frequencies))
+        if 0 < rotated < self.pairs and self.frequencies[:rotated].all():
+            likely.append(ColumnPairing.of_first_columns(rotated, self.pairs))
         return likely
 
     def angle_positions(self, positions: Integers, axes: tuple[int, ...] | None = None) -> Integers:
-        """What the angles of pairs are multiples of: positions, or coordinates of theirs.
+        """Return the positions or coordinates that the angles of pairs are multiples of.
 
-        ``axes`` are those that the pairs follow, the scheme's own where None.
-        Shape: (positions,), or (positions, pairs) where each pair follows an axis.
+        ``axes`` are the axes that the pairs follow; None for those of the scheme. Shape:
+        (positions,), or (positions, pairs) if each pair follows an axis.
         """
         coordinates = self.coordinates
         if coordinates is None or coordinates.at is None:
@@ -186,13 +183,13 @@ class Reference(Record):
 
     @cached_property
     def coordinates(self) -> Coordinates | None:
-        """Where positions lie on several axes; None where pairs follow the position itself."""
+        """The coordinates of positions on several axes; None if pairs follow the position."""
         along = placed_waves(self.content.waves).coordinates
         return None if along is None or along.at is None else along
 
     @cached_property
     def axes(self) -> int:
-        """How many coordinates a position has; 0 where it is one number, or pairs follow lines."""
+        """The number of coordinates per position; 0 without axes, or for oblique lines."""
         coordinates = self.coordinates
         if coordinates is None or coordinates.at is None or coordinates.oblique:
             return 0
@@ -200,7 +197,7 @@ class Reference(Record):
 
     @cached_property
     def grid(self) -> tuple[int, ...] | None:
-        """The sizes of the grid that all positions fill; None where they fill none."""
+        """The sizes of the grid that all positions fill; None if they do not fill one."""
         coordinates = self.coordinates
         if not self.axes or coordinates is None or coordinates.capacity is None:
             return None
@@ -211,7 +208,7 @@ class Reference(Record):
         return sizes if prod(sizes) == count else None
 
     def coordinates_at(self, positions: Integers) -> NumberArray:
-        """The coordinates of positions of any shape, as a model counts them.
+        """Return the coordinates of positions of any shape, as a model counts them.
 
         Shape: (axes, *positions.shape). Whole numbers are int64, others float32.
         """
@@ -225,9 +222,11 @@ class Reference(Record):
         return along.reshape(-1, *positions.shape)
 
     def growth_at(self, positions: Integers) -> RealRows | None:
-        """The amplitudes that change with the position, None where they do not.
+        """Return the amplitudes that change with the position; None if they are constant.
 
         Shape: (positions, pairs).
+
+        Raises: InvalidInput if an amplitude exceeds float64.
         """
         growth = self.content.waves.growth
         if growth is None:
@@ -245,7 +244,7 @@ class Reference(Record):
         return np.asarray(np.exp(powers))
 
     def cells(self, positions: Integers, dtype: DType) -> ComplexRows:
-        """Cosine and sine of each pair as a table in ``dtype`` has them, correctly rounded.
+        """Return cosine and sine of each pair as a table in ``dtype`` has them, correctly rounded.
 
         Shape: (positions, pairs).
         """
@@ -272,9 +271,9 @@ class Reference(Record):
 
 
 def text_encoding(encoding: Encoding) -> Encoding | None:
-    """The encoding of text: the same pairs, and each position the same on every axis.
+    """Return the encoding of text: the same pairs, with equal positions on every axis.
 
-    None where there are no axes, or a coordinate is not a position's number.
+    None if there are no axes, or a coordinate differs from the position.
     """
     bound = encoding.bound
     waves = bound.rotation.waves
@@ -290,19 +289,17 @@ def text_encoding(encoding: Encoding) -> Encoding | None:
 
 
 _VIDEO = (2, 4, 6)
-"""Frames, rows and columns of a video: with some text before it within the first 64 positions."""
+"""Frames, rows and columns of a video that fits into the first 64 positions, after some text."""
 
 VIDEO_POSITIONS = prod(_VIDEO)
-"""Positions of that video."""
+"""The number of positions of that video."""
 
 
 def video_encoding(encoding: Encoding, first: int) -> Encoding | None:
-    """The encoding of text around a video, of a scheme whose coordinates a file may give.
+    """Return the encoding of text around a video, for a scheme that reads coordinates from a file.
 
-    ``first`` is the video's first position.
-
-    Text goes on behind the largest coordinate, as in Qwen2-VL. None where coordinates are given, or
-    there are none.
+    ``first`` is the video's first position. Text continues after the largest coordinate, as in
+    Qwen2-VL. None if the coordinates are given, or the scheme has none.
     """
     bound = encoding.bound
     if bound.params.get("axes", "") is not None or bound.rotation.waves.coordinates is not None:
@@ -328,7 +325,7 @@ def video_encoding(encoding: Encoding, first: int) -> Encoding | None:
 
 
 def encoding_text(encoding: Encoding) -> str:
-    """The scheme and the parameters that matter, on one line."""
+    """Return the scheme and the parameters that matter, on one line."""
     scheme, params = encoding.bound.scheme, encoding.bound.params
     shown = [
         f"{name}={as_text(value)}"
@@ -341,9 +338,10 @@ def encoding_text(encoding: Encoding) -> str:
 
 
 class Sample(Record):
-    """A subject at some positions, its columns paired as it pairs them.
+    """Factors of a subject at some positions, with its own pairing of columns.
 
-    ``stray`` is the norm of all that rotates no pair, (positions, pairs) or (positions, 1).
+    ``stray`` is the norm of everything that does not rotate a pair: (positions, pairs) or
+    (positions, 1).
     """
 
     positions: Integers
@@ -355,7 +353,7 @@ class Sample(Record):
     reference: Reference
 
     def rows(self, rows: Integers) -> Sample:
-        """Some of the rows."""
+        """Return the sample of some of its rows."""
         return replace(
             self,
             positions=self.positions[rows],
@@ -364,17 +362,17 @@ class Sample(Record):
             stray=self.stray[rows],
         )
 
-    def compared(
+    def compare(
         self, predicted: ComplexRows, frequencies: Reals, followed: Integers | Reals | None = None
     ) -> tuple[RealRows, Flags]:
-        """By how much factors (n, pairs) miss each entry, and which they explain; unseen ones by 0.
+        """Return differences from factors (n, pairs), and which entries are within tolerance.
 
-        Their angles are multiples of ``followed``, (n,) or (n, pairs), by default of the
-        reference's own positions.
+        Differences of unseen entries are 0. Tolerances follow angles that are multiples of
+        ``followed``, (n,) or (n, pairs); by default the positions of the reference.
         """
         if followed is None:
             followed = self.reference.angle_positions(self.positions)
-        larger = max(1.0, self.amplitude / self.reference.scale)  # than the tolerance is for
+        larger = max(1.0, self.amplitude / self.reference.scale)  # tolerances assume the scale
         allowed = self.tolerance.cells(followed, frequencies) * larger
         with np.errstate(invalid="ignore"):
             missed = np.where(self.seen, np.abs(self.factors - predicted) + self.stray, 0.0)

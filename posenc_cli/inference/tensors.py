@@ -1,7 +1,7 @@
-"""Which tensors of a checkpoint hold positions, by name and shape.
+"""Find the tensors of a checkpoint that hold positions, by name and shape.
 
-What a table of a scheme is called stands with the scheme, in its `WeightsShape`; what else
-checkpoints hold of positions stands here.
+The names of a scheme's table are in its `WeightsShape`. This module lists the other tensors of
+checkpoints, such as buffers.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.declare import Scheme
 
 _BIASES_SHOWN = 256
-"""Positions that a bias without an end is shown for: twice T5's largest distance."""
+"""Number of positions to show of a bias without a limit: twice T5's largest distance."""
 
-_WRITTEN = "encoding"  # what posenc generate calls the one array of a file
-_IDENTIFIED = ("absolute", "rotary")  # the kinds whose arrays posenc identify takes as they are
+_WRITTEN_NAME = "encoding"  # the name that posenc generate gives the only array of a file
+_IDENTIFIED = ("absolute", "rotary")  # the kinds that posenc identify reads directly
 
 
 class PositionalTensor(Record):
-    """A tensor that holds positions, or by its name should.
+    """A tensor that holds positions, or should by its name.
 
-    ``kind`` is what it is to attention, or None where its shape contradicts its name; ``text`` says
-    what it holds. ``command`` is what to look at it with, ready to paste.
+    ``kind`` is its role in attention, None if its shape contradicts its name. ``text`` describes
+    its content. ``command`` is a command that shows it, ready to paste.
     """
 
     file: str
@@ -45,7 +45,7 @@ class PositionalTensor(Record):
 
 
 class _Buffer(Record):
-    """What code keeps of positions beside what it trains, by the pattern of its name."""
+    """A kind of position tensor that code keeps beside its weights, by the pattern of its name."""
 
     pattern: str
     kind: str
@@ -59,7 +59,7 @@ def _has_values(shape: tuple[int, ...], axes: Sequence[int]) -> bool:
 
 
 _VECTOR, _MATRICES, _ANY = range(1, 2), range(2, 33), range(1, 33)
-"""Axes that an array may have: NumPy's have up to 32 in all versions."""
+"""Numbers of axes that an array may have: 32 is NumPy's limit in all versions."""
 
 _BUFFERS = (
     _Buffer(r"(\w+_)?inv_freq", "frequencies", "one frequency per pair", _VECTOR, "identify"),
@@ -95,7 +95,7 @@ _BUFFERS = (
 
 
 def positional_tensors(file: str, headers: Sequence[ArrayHeader]) -> list[PositionalTensor]:
-    """The tensors of a file that hold positions, in its order; numbers of no array are read.
+    """Return the tensors of a file that hold positions, in its order; no values are read.
 
     >>> from posenc_cli.files.source import ArrayHeader
     >>> header = ArrayHeader("h.0.attn.rotary_emb.inv_freq", (64,), "float32")
@@ -103,7 +103,7 @@ def positional_tensors(file: str, headers: Sequence[ArrayHeader]) -> list[Positi
     [('frequencies', 'posenc identify m.safetensors:h.0.attn.rotary_emb.inv_freq')]
     """
     read = (
-        _of_posenc(file, header) or _of_scheme(file, header) or _of_buffer(file, header)
+        _written_by_posenc(file, header) or _table_of_scheme(file, header) or _buffer(file, header)
         for header in headers
     )
     return [tensor for tensor in read if tensor is not None]
@@ -120,18 +120,18 @@ def _tensor(
     return PositionalTensor(file, header.name, header.shape, header.dtype, kind, text, command)
 
 
-def _of_posenc(file: str, header: ArrayHeader) -> PositionalTensor | None:
-    """What ``posenc generate`` wrote, by the scheme that its metadata name."""
+def _written_by_posenc(file: str, header: ArrayHeader) -> PositionalTensor | None:
+    """Describe a tensor that ``posenc generate`` wrote, by the scheme in its metadata."""
     scheme = catalogue.BUILT_IN.get(header.scheme)
-    if header.name != _WRITTEN or scheme is None or not _has_values(header.shape, _ANY):
+    if header.name != _WRITTEN_NAME or scheme is None or not _has_values(header.shape, _ANY):
         return None
     words = "identify" if scheme.kind in _IDENTIFIED else "heatmap --in"
-    text = f"{scheme.name}, {_by(header.shape)}, written by posenc"
+    text = f"{scheme.name}, {_shape_text(header.shape)}, written by posenc"
     return _tensor(file, header, scheme.kind, text, [*words.split(), f"{file}:{header.name}"])
 
 
-def _of_scheme(file: str, header: ArrayHeader) -> PositionalTensor | None:
-    """A tensor that is a scheme's table."""
+def _table_of_scheme(file: str, header: ArrayHeader) -> PositionalTensor | None:
+    """Describe a tensor that has the name of a scheme's table; None for other names."""
     for scheme in catalogue.BUILT_IN.values():
         shape = scheme.weights
         if (
@@ -143,39 +143,41 @@ def _of_scheme(file: str, header: ArrayHeader) -> PositionalTensor | None:
         if not header.dtype.startswith(("float", "bfloat")):
             return _tensor(file, header, None, "not a table of real numbers")
         if scheme.kind == "absolute":
-            return _absolute(file, header)
-        return _scores(file, header, scheme)
+            return _absolute_table(file, header)
+        return _score_table(file, header, scheme)
     return None
 
 
-def _absolute(file: str, header: ArrayHeader) -> PositionalTensor:
-    """A table with a row a position."""
+def _absolute_table(file: str, header: ArrayHeader) -> PositionalTensor:
+    """Describe a table with one row per position."""
     shape = header.shape
     while len(shape) > 2 and shape[0] == 1:
         shape = shape[1:]
     source = f"{file}:{header.name}"
     if len(shape) == 3 and min(shape) > 1:
-        text = f"one vector per place of a grid, {_by(header.shape)}"
+        text = f"one vector per place of a grid, {_shape_text(header.shape)}"
         return _tensor(file, header, "absolute", text, ["heatmap", "--in", source])
     if len(shape) != 2 or min(shape) < 2:
-        return _tensor(file, header, None, f"not a table of positions: its shape is {_by(shape)}")
+        return _tensor(
+            file, header, None, f"not a table of positions: its shape is {_shape_text(shape)}"
+        )
     rows, columns = shape
     text = f"{rows} positions × {columns}"
     return _tensor(file, header, "absolute", text, ["dot-similarity", "--in", source])
 
 
-def _scores(file: str, header: ArrayHeader, scheme: Scheme) -> PositionalTensor:
-    """A table of learned scores, or the first layer of a network of them, as its scheme has it."""
+def _score_table(file: str, header: ArrayHeader, scheme: Scheme) -> PositionalTensor:
+    """Describe a table of learned scores, or the first layer of a scheme's network."""
     shape = scheme.weights
     assert shape is not None
     source = f"{file}:{header.name}"
-    unfit = f"not a table of {scheme.name}, {shape.text}: {_by(header.shape)}"
+    unfit = f"not a table of {scheme.name}, {shape.text}: {_shape_text(header.shape)}"
     if len(header.shape) != 2:
         return _tensor(file, header, None, unfit)
     if shape.tensors is not None:
         weights = source.removesuffix(f".{shape.tensors[0]}")
         words = ["heatmap", "-s", scheme.name, "--set", f"weights={weights}"]
-        text = f"{_by(header.shape)}, the first layer of a network: {shape.text}"
+        text = f"{_shape_text(header.shape)}, the first layer of a network: {shape.text}"
         return _tensor(file, header, scheme.kind, text, words)
     rows, columns = header.shape
     if min(rows, columns) < 1:
@@ -193,28 +195,30 @@ def _scores(file: str, header: ArrayHeader, scheme: Scheme) -> PositionalTensor:
     words = ["dot-similarity", "-s", scheme.name, "--len", str(length)]
     for name, value in {"weights": source, **given}.items():
         words += ["--set", f"{name}={value}"]
-    told = {name: bound.params[name] for name in (shape.rows, shape.columns, *given)}
+    shown = {name: bound.params[name] for name in (shape.rows, shape.columns, *given)}
     parameters = " ".join(
         f"{name}={as_text(value, separator=scheme.parameters[name].rules.separator)}"
-        for name, value in told.items()
+        for name, value in shown.items()
     )
     return _tensor(file, header, scheme.kind, f"{scheme.name} {parameters}", words)
 
 
-def _of_buffer(file: str, header: ArrayHeader) -> PositionalTensor | None:
-    """A tensor that code keeps beside what it trains, or whose table is no scheme's."""
+def _buffer(file: str, header: ArrayHeader) -> PositionalTensor | None:
+    """Describe a buffer, or a table that belongs to no scheme; None for other names."""
     for buffer in _BUFFERS:
         if not _ends_with(buffer.pattern, header.name):
             continue
         if not _has_values(header.shape, buffer.axes) or header.dtype.startswith(
             ("int", "uint", "bool")
         ):
-            text = f"not {buffer.text}: {_by(header.shape)}"
+            text = f"not {buffer.text}: {_shape_text(header.shape)}"
             return _tensor(file, header, None, text)
         words = [*buffer.command.split(), f"{file}:{header.name}"]
-        return _tensor(file, header, buffer.kind, f"{buffer.text}, {_by(header.shape)}", words)
+        return _tensor(
+            file, header, buffer.kind, f"{buffer.text}, {_shape_text(header.shape)}", words
+        )
     return None
 
 
-def _by(shape: tuple[int, ...]) -> str:
+def _shape_text(shape: tuple[int, ...]) -> str:
     return "×".join(map(str, shape)) or "one number"

@@ -1,39 +1,40 @@
-"""How far a right implementation may be from the exact values, and why.
+"""Bound the error of a right implementation, and say why.
 
 Code that computes in float32 rounds each frequency and each product of position and frequency, so
-the error of its angle grows with the angle: correct libraries show up to 7e-7 of it. A fixed
-tolerance would fail them at long positions, or pass wrong code at short ones.
+the error of an angle grows with the angle: correct libraries show up to 7e-7 of it. A fixed
+tolerance would reject them at long positions, or accept wrong code at short ones.
 
-Between that and correctly rounded tables stand two rules whose bounds follow from roundings alone.
-Let u = 2^-24 and v = 2^-53 be the largest relative errors of one rounding to float32 and float64,
-θ a frequency, p a position, and (c, s) the cosine and sine of an angle as a vector of length 1. An
-angle that errs by ε moves that vector by at most ε, and values that each err by δ of themselves
-move it by at most δ.
+The two stricter rules, float32 and float64, have bounds that follow from roundings alone. Let
+u = 2^-24 and v = 2^-53 be the largest relative errors of one rounding to float32 and float64, θ a
+frequency, p a position, and (c, s) the cosine and sine of an angle as a vector of length 1. An
+angle error ε moves that vector by at most ε, and relative errors δ of both values move it by at
+most δ.
 
-**float32** is one product in float32 of a position and the correctly rounded float32 frequency,
-and its cosine and sine in float32. The frequency is θ(1 + δ₁), the position p(1 + δ₂) with δ₂ = 0
-up to 2^24 and wherever float32 holds it, and the product is rounded once more, so the angle is
-pθ(1 + δ₁)(1 + δ₂)(1 + δ₃), |δ| ≤ u: off by at most (2u + u²)|pθ|, past 2^24 by (3u + 3u² + u³)|pθ|,
-which 2u(1 + 2u) and three halves of it bound. A cosine within 2 units in the last place, the most
-that NumPy, glibc, SLEEF, MKL and CUDA state, errs by at most 4u of itself. What is done to
-it after (an attention factor, the products and the sum that rotate a vector, the rounding to a
-narrower format) is counted in ``roundings``. A frequency that a float32 power gave has more than
-one rounding, and is not right by this rule; nor is a position that was divided by a factor.
+**float32** is one product in float32 of a position and the correctly rounded float32 frequency, and
+its cosine and sine in float32. The frequency is θ(1 + δ₁). The position is p(1 + δ₂), with δ₂ = 0
+up to 2^24 and wherever float32 holds it. The product is rounded once more, so the angle is
+pθ(1 + δ₁)(1 + δ₂)(1 + δ₃) with |δ| ≤ u. Its error is at most (2u + u²)|pθ|, and past 2^24
+(3u + 3u² + u³)|pθ|, which 2u(1 + 2u) and three halves of it bound. NumPy, glibc, SLEEF, MKL and
+CUDA state at most 2 units in the last place for a cosine, a relative error of at most 4u. Later
+roundings are counted in ``roundings``: an attention factor, the products and the sum that rotate a
+vector, a narrower format. This rule rejects a frequency from a float32 power, which has more than
+one rounding, and a position that was divided by a factor.
 
 **float64** is the same chain in float64, rounded to the stored format at its end. A frequency is a
-power base^(−e): e is a quotient, rounded once, and its error is multiplied by ln θ; the power and
-the reciprocal err by at most 3v. So θ is off by at most (3 + 2|ln θ|)v, the product by v more:
-below 128v for every frequency down to e^-62. Ramps between two frequencies add to that; 18v was
-the most among the models that ship with posenc, YaRN's ramp without rounded ends. Cosine, sine and
-attention factor err by a few v, for which :data:`ARITHMETIC` has room.
+power base^(−e). Its exponent e is a quotient, rounded once, and that error is multiplied by ln θ;
+the power and the reciprocal err by at most 3v. So the error of θ is at most (3 + 2|ln θ|)v, and
+that of the product v more: below 128v for every frequency down to e^-62. Ramps between two
+frequencies add to that; the largest error among the models of posenc was 18v, for YaRN's ramp
+without rounded ends. Cosine, sine and attention factor err by a few v, which :data:`ARITHMETIC`
+covers.
 
 **exact** is the correctly rounded value: each value errs by one rounding to its format.
 
-**float16** and **bfloat16** are what correct float32 code shows, its values rounded to that format
-and stored in a wider one. A rounding moves a value by at most u of itself, u being 2^-11 or 2^-8,
-and so (c, s) by at most u of its length: the floor is as many of these as ``roundings`` counts.
-What errs by less looks like a rounding: a coarser table, an attention factor that is off by less
-than u. Frequencies are granted nothing: what a rounding of them does grows with the position.
+**float16** and **bfloat16** are correct float32 code whose values were rounded to that format and
+stored in a wider one. With u = 2^-11 or 2^-8, a rounding moves a value by at most u of itself, and
+so (c, s) by at most u of its length. The floor is ``roundings`` times that. A smaller error looks
+like a rounding: a coarser table, or an attention factor with an error below u. Frequencies get no
+such allowance, since the effect of rounding them grows with the position.
 """
 
 from __future__ import annotations
@@ -48,35 +49,36 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
 UNREDUCED, UNREDUCED_FULL = "unreduced-angles", "unreduced-angles-full"
-"""Position × frequency as it is, one column a pair or each as often as the layout repeats it: no
-table that posenc writes, but what most code makes before it takes cosines."""
+"""Tables of position × frequency, with one column per pair, or repeated as the layout repeats it.
+posenc does not write such tables, but most code computes them before the cosines."""
 
 PER_ANGLE = 1e-6
-"""Of the angle: correct float32 code was measured to need up to 7e-7."""
+"""Relative error of the angle: correct float32 code was measured to need up to 7e-7."""
 
 FUNCTIONS = 1e-6
-"""Absolute, at amplitude 1: float32 cosines, sines and products of any library."""
+"""Absolute error at amplitude 1: float32 cosines, sines and products of any library."""
 
 MOST = 0.5
-"""Of the amplitude: past it float32 positions and angles say too little to be called right."""
+"""Largest allowed error at amplitude 1. Beyond it, float32 positions and angles show too little to
+be accepted."""
 
 ARITHMETIC = 1e-15
-"""Of the amplitude: what posenc's own comparison in float64 may show, a few of its roundings."""
+"""Error at amplitude 1 of posenc's own comparison in float64: a few roundings."""
 
 SINGLE_ANGLE = 2 * 2.0**-24 * (1 + 2 * 2.0**-24)
-"""Of the angle: a float32 frequency and one float32 product, each rounded once."""
+"""Relative error of the angle: a float32 frequency and one float32 product, each rounded once."""
 
 SINGLE_FUNCTIONS = 4 * 2.0**-24
-"""Of the amplitude: float32 cosines and sines within 2 units in the last place."""
+"""Error at amplitude 1 of float32 cosines and sines within 2 units in the last place."""
 
 SINGLE_WHOLE = 2**24
-"""The position past which float32 lacks whole numbers."""
+"""The position beyond which float32 does not hold all whole numbers."""
 
 DOUBLE_ANGLE = 128 * 2.0**-53
-"""Of the angle: float64 frequencies and products."""
+"""Relative error of the angle: float64 frequencies and products."""
 
-_OWN_TURNS = 4e-15
-"""What posenc's own rotations by given frequencies may show, at amplitude 1."""
+_OWN_ROTATIONS = 4e-15
+"""Error of posenc's own rotations by given frequencies, at amplitude 1."""
 
 HALF_RULES: tuple[Literal["float16", "bfloat16"], ...] = ("float16", "bfloat16")
 """Rules for values that were rounded to a format and stored in a wider one, the stricter first."""
@@ -88,17 +90,17 @@ ToleranceRule = Literal["auto", "float32", "float64", "exact", "float16", "bfloa
 
 
 def real_format(stored: str) -> DType:
-    """The number format of a file's real numbers, or of the parts of its complex ones.
+    """Return the number format of a file's real numbers, or of the parts of its complex ones.
 
-    Integers are taken for float64, in which posenc reads them.
+    Integers count as float64, in which posenc reads them.
     """
     return REAL_DTYPES.get({"complex64": "float32"}.get(stored, stored), FLOAT64)
 
 
 def unit(dtype: str) -> float:
-    """The largest relative error of one rounding to a number format.
+    """Return the largest relative error of one rounding to a number format.
 
-    Integers are taken for float64, in which posenc reads them.
+    Integers count as float64, in which posenc reads them.
 
     >>> unit("bfloat16") == 2.0**-8, unit("float32") == 2.0**-24
     (True, True)
@@ -108,7 +110,7 @@ def unit(dtype: str) -> float:
 
 
 def rounded_to(rule: ToleranceRule, dtype: str) -> str:
-    """The format that values of a stored format may be rounded to: the rule's where it is coarser.
+    """Return the coarser of a rule's format and the stored one, to which values may be rounded.
 
     >>> rounded_to("bfloat16", "float32"), rounded_to("auto", "float32")
     ('bfloat16', 'float32')
@@ -117,7 +119,7 @@ def rounded_to(rule: ToleranceRule, dtype: str) -> str:
 
 
 def smallest(dtype: str) -> float:
-    """The smallest number above 0 of a number format, below which roundings are no smaller.
+    """Return the smallest positive number of a format: roundings below it are not smaller.
 
     >>> smallest("float32") == 2.0**-149, smallest("float64")
     (True, 5e-324)
@@ -127,14 +129,14 @@ def smallest(dtype: str) -> float:
 
 
 class Tolerance(Record):
-    """What a subject may deviate by: ``floor`` everywhere, and ``per_angle`` of the angle.
+    """The allowed error: ``floor`` everywhere, plus ``per_angle`` of the angle.
 
-    That share is at most ``most``: where it would be more, a check could not fail. It is half as
-    much again past the position ``whole``. ``drifts`` says that it is granted entry by entry to
-    what has to hang together: what it hides is to be looked at once more. ``finer`` says that it
-    asks for more than every right library gives in float32.
+    The part that grows with the angle is at most ``most``; otherwise a check could not fail. Beyond
+    the position ``whole`` it is half as large again. ``drifts`` says that errors could form a
+    pattern within it, which needs another check. ``finer`` says that not every right library meets
+    it in float32.
 
-    ``fixed`` takes the place of all where the user gave a number: it bounds what a finding
+    ``fixed`` replaces everything if the user gave a number. It limits the number that a finding
     reports, whatever the finding measures.
     """
 
@@ -157,9 +159,9 @@ class Tolerance(Record):
         amplitude: float,
         of_frequencies: bool = False,
     ) -> Tolerance:
-        """The tolerance of values of size ``amplitude`` that were rounded so often to ``dtype``.
+        """Return the tolerance of values of size ``amplitude`` after ``roundings`` to ``dtype``.
 
-        Frequencies that were stored have no cosines yet: their format is no excuse.
+        Stored frequencies have no cosines yet, so their format allows no error.
         """
         if rule in HALF_RULES:
             plain = cls.of(
@@ -205,21 +207,23 @@ class Tolerance(Record):
 
     @classmethod
     def _of_frequencies(cls, rule: str, dtype: str) -> Tolerance:
-        """The tolerance of stored frequencies, whose rotations posenc itself computes."""
+        """Return the tolerance of stored frequencies, whose rotations posenc computes itself."""
         stored = min(unit(dtype), unit("float32"))
         if rule == "exact":
-            return cls(_OWN_TURNS, stored, f"exact: each frequency rounded once to {dtype}")
+            return cls(_OWN_ROTATIONS, stored, f"exact: each frequency rounded once to {dtype}")
         if rule == "float64":
             reason = f"float64: each frequency computed in float64, rounded once to {dtype}"
-            return cls(_OWN_TURNS, stored + DOUBLE_ANGLE, reason)
-        return cls(_OWN_TURNS, unit("float32"), "float32: each frequency rounded once to float32")
+            return cls(_OWN_ROTATIONS, stored + DOUBLE_ANGLE, reason)
+        return cls(
+            _OWN_ROTATIONS, unit("float32"), "float32: each frequency rounded once to float32"
+        )
 
     def cells(self, positions: Integers | Reals, frequencies: Reals) -> RealRows:
-        """What each pair may deviate by at each position.
+        """Return the allowed error of each pair at each position.
 
-        ``positions`` are (positions,), or (positions, pairs) where pairs follow axes of their own.
+        ``positions`` are (positions,), or (positions, pairs) if each pair follows its own axis.
 
-        Shape: (positions, pairs), or (1, 1) where it is the same everywhere.
+        Shape: (positions, pairs), or (1, 1) if it is the same everywhere.
         """
         import numpy as np
 

@@ -1,9 +1,10 @@
-"""A hypothesis about an array, and the residual that it leaves.
+"""Compute a hypothesis about an array, and compare it with the sample.
 
-A hypothesis is a scheme with parameters at positions. It is computed as posenc computes anything,
-at the rows of the sample, and fits if every entry is as near as code that is right can come: the
-tolerance of :mod:`posenc_cli.inference.tolerance`. The arithmetic that explains the entries best is
-looked for among those of ``--arithmetic``.
+A hypothesis is a scheme with parameters at positions. It is computed as posenc computes any
+encoding, at the rows of the sample. It fits if every entry is within the tolerance of
+:mod:`posenc_cli.inference.tolerance`. Among those of ``--arithmetic``, the arithmetic is chosen
+that explains the entries best.
+
 Imports NumPy: import it only where something is computed.
 """
 
@@ -47,32 +48,34 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
 
     Computation = Callable[[Any], NumberArray]
-    """Positions (n,), or None where there are none, to the rows at them."""
+    """Positions (n,) → their rows; the positions are None for arrays without positions."""
 
 ARITHMETICS = ("exact", "float64", "float32", "bfloat16")
-_EXPLAINED = 0.97
-"""Of the entries: an emulated rounding may differ at ties, or in a library's cosines."""
-_FEW = 48
-"""Rows on which an arithmetic is tried before it is tried on all of the sample."""
+_LEAST_EXPLAINED = 0.97
+"""Share of the entries: an emulated rounding may differ at ties, or in a library's cosines."""
+_FIRST_ROWS = 48
+"""Rows on which an arithmetic is tried before it is tried on the whole sample."""
 
 DOUBLE_FUNCTIONS = 16 * 2.0**-53
-"""Absolute, for each radian of a place: float64 cosines, sines and coordinates of any library."""
+"""Absolute error per radian of a position: float64 cosines, sines, coordinates of any library."""
 
 UNREDUCED_TABLES = (UNREDUCED, UNREDUCED_FULL)
 
 
 class Hypothesis(Record):
-    """A scheme of the catalogue with parameters, as one table for each array of the evidence.
+    """A scheme of the catalogue with parameters, and the table of each array of the evidence.
 
-    ``positions`` (n,) are those of the rows of the sample, in parts of 1 of which ``denominator``
-    says the size, None where the array has none.
-    ``cost`` says how special the hypothesis is: of two that fit, the plainer is taken. Costs are
-    judgements of how much is to be believed: 1 for one rule with numbers that people use, 0.3 more
-    for each digit of a number that was fitted, 2 to 3.5 for rules with many numbers, 5 and more
-    for what is tried since nothing else fits; hundredths order equals.
-    ``hidden`` names parameters that such an array cannot show. ``multiplier`` is what every cell
-    was multiplied by afterwards. ``axes`` (axes, rows of the array) are the coordinates that the
-    tokens of a prompt have, where the scheme reads these from a file.
+    ``positions`` (n,) are those of the sample's rows, in units of 1/``denominator``; None if the
+    array has no positions. ``axes`` (axes, rows of the array) are the coordinates of a prompt's
+    tokens, for schemes that read these from a file.
+
+    ``cost`` ranks hypotheses that fit: the lowest is chosen. Costs are judgements of plausibility.
+    A rule with numbers that people use costs 1, and each digit of a fitted number 0.3 more. Rules
+    with many numbers cost 2 to 3.5, and what is tried only because nothing else fits costs 5 or
+    more. Hundredths decide between equals.
+
+    ``hidden`` names parameters that such an array cannot show. ``multiplier`` is a factor applied
+    to every entry afterwards.
     """
 
     scheme: str
@@ -96,7 +99,10 @@ class Hypothesis(Record):
         return max(int(self.positions.max()) // self.denominator, 0) + 1
 
     def encoding(self) -> Encoding:
-        """The encoding; ``InvalidInput`` where its parameters contradict each other."""
+        """Return the encoding.
+
+        Raises: InvalidInput if its parameters contradict each other.
+        """
         if self.axes is not None:
             return self._placed_encoding(self.axes)
         whole = Encoding.of(catalogue.find(self.scheme), self.given, seq_len=self.seq_len)
@@ -106,7 +112,6 @@ class Hypothesis(Record):
         return replace(whole, bound=replace(whole.bound, content=content))
 
     def _placed_encoding(self, axes: Integers) -> Encoding:
-        """The encoding at coordinates that no file has."""
         bound = catalogue.find(self.scheme).bind(self.given)
         waves = bound.rotation.waves
         assert waves.coordinates is not None
@@ -116,14 +121,14 @@ class Hypothesis(Record):
 
 
 class Trial(Record):
-    """A hypothesis and what it leaves over on the rows of the sample.
+    """A hypothesis compared with the rows of the sample.
 
-    ``residual`` is the largest difference from what ``arithmetic`` gives, ``ratio`` the largest
-    in units of what right code may show, ``equal`` the share of entries that are the same.
-    ``misfits`` of the ``rows`` hold an entry that is farther off, and ``noise`` is the ratio on the
-    others, the very worst left out: an array of columns for each table. ``bits`` are what all
-    entries are off by together; see :func:`bits_of_difference`. A learned table has no rule; its
-    values were ``read_off``.
+    ``residual`` is the largest difference from the values that ``arithmetic`` gives. ``ratio`` is
+    the largest difference divided by its limit, and ``equal`` the share of equal entries.
+    ``misfits`` of the ``rows`` have an entry above its limit. ``noise`` is the largest ratio of
+    each column in the other rows, except the worst ones: one array per table. ``bits`` measures the
+    differences of all entries together; see :func:`bits_of_difference`. ``read_off`` are the values
+    of a learned table, which has no rule.
     """
 
     hypothesis: Hypothesis
@@ -148,8 +153,8 @@ class Trial(Record):
         arithmetic: str,
         rounded: DType,
     ) -> Trial:
-        """The trial that the differences of each table make."""
-        total = merged(parts)
+        """Return the trial of a hypothesis whose tables differ by ``parts``."""
+        total = merge_files(parts)
         return cls(
             hypothesis,
             bound,
@@ -166,24 +171,24 @@ class Trial(Record):
 
     @property
     def fits(self) -> bool:
-        """Whether the sample is this hypothesis, as far as its format can tell."""
+        """Whether every entry of the sample is within its limit."""
         return self.ratio <= 1
 
     @property
     def fits_most(self) -> bool:
-        """Whether most rows of the sample fit: others may have been damaged."""
+        """Whether most rows of the sample fit: the others may be damaged."""
         return self.fits or 2 * self.misfits < self.rows
 
     @property
     def strained(self) -> bool:
-        """Whether a parameter was fitted, and most entries still need the tolerance."""
+        """Whether a parameter was fitted and most entries still need the tolerance."""
         return bool(self.hypothesis.uncertainty) and self.equal < 0.5
 
     @property
     def rank(self) -> tuple[bool, bool, int, float, float, float]:
-        """What sorts trials: those that fit first, equal ones among them, then the plainest.
+        """The sort key of trials: those that fit come first, then equal ones, then the cheapest.
 
-        Of those that do not fit the nearest come first.
+        Trials that do not fit are sorted by their distance.
         """
         cost = self.hypothesis.cost
         if self.fits:
@@ -194,7 +199,7 @@ class Trial(Record):
 
 
 def formats_of(evidence: Evidence) -> list[DType]:
-    """The number formats that values may have been rounded to: the file's, a narrower one."""
+    """Return the formats that values may have been rounded to: the file's and a narrower one."""
     stored = real_format(evidence.stored)
     if evidence.stored == "float64" and evidence.values != stored:
         return [evidence.values, stored]
@@ -202,27 +207,27 @@ def formats_of(evidence: Evidence) -> list[DType]:
 
 
 def try_hypothesis(hypothesis: Hypothesis, evidence: Evidence) -> Trial:
-    """The trial of one hypothesis; its parameters must not contradict each other."""
+    """Return the trial of a hypothesis whose parameters do not contradict each other."""
     encoding = hypothesis.encoding()
-    # Exact values first: of those alone posenc knows more than float64 has.
+    # Exact values first: only for them does posenc keep more digits than float64.
     plainest = "float64" if hypothesis.tables[0] in UNREDUCED_TABLES else "exact"
     trials = [
-        _trial(hypothesis, encoding, evidence, rounded, plainest)
+        _try_arithmetic(hypothesis, encoding, evidence, rounded, plainest)
         for rounded in formats_of(evidence)
     ]
     best = min(trials, key=lambda trial: (not trial.fits, -trial.equal))
     if best.equal == 1:
         return best
-    return _with_arithmetic(best, encoding, evidence)
+    return _with_best_arithmetic(best, encoding, evidence)
 
 
-def _trial(
+def _try_arithmetic(
     hypothesis: Hypothesis, encoding: Encoding, evidence: Evidence, rounded: DType, arithmetic: str
 ) -> Trial:
-    """The trial against what an arithmetic gives."""
+    """Return the trial of the values that an arithmetic gives."""
     parts, explained = [], []
-    beside = _beside(hypothesis, encoding, evidence, rounded, arithmetic)
-    for index, (table, sample, predicted) in enumerate(beside):
+    compared = _samples_and_predictions(hypothesis, encoding, evidence, rounded, arithmetic)
+    for index, (table, sample, predicted) in enumerate(compared):
         limit = limits_of(hypothesis, table, rounded, arithmetic, encoding=encoding)(
             hypothesis.positions
         )
@@ -232,7 +237,7 @@ def _trial(
                 float((distances(sample, predicted, table, evidence.quantum) <= nearly).mean())
             )
         parts.append(
-            part_of(
+            compare_rows(
                 sample,
                 predicted,
                 partial(np.asarray, limit),
@@ -245,12 +250,12 @@ def _trial(
             )
         )
     trial = Trial.of(hypothesis, encoding.bound, parts, arithmetic, rounded)
-    if explained and np.mean(explained) < _EXPLAINED:
+    if explained and np.mean(explained) < _LEAST_EXPLAINED:
         return replace(trial, ratio=np.inf, misfits=trial.rows)
     return trial
 
 
-def _beside(
+def _samples_and_predictions(
     hypothesis: Hypothesis,
     encoding: Encoding,
     evidence: Evidence,
@@ -259,34 +264,36 @@ def _beside(
     *,
     rows: Integers | None = None,
 ) -> Iterator[tuple[str | None, NumberArray, RealRows]]:
-    """The sample, or some of its rows, beside what an arithmetic gives: each table with both."""
+    """Yield each table with its sample, or rows of it, and the values of an arithmetic there."""
     for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
         computed = computation_of(hypothesis, table, rounded, arithmetic, encoding=encoding)
-        where = hypothesis.positions
-        if rows is None or where is None or table == "inv-freq":
-            yield table, sample, widen(computed(where), rounded)
+        positions = hypothesis.positions
+        if rows is None or positions is None or table == "inv-freq":
+            yield table, sample, widen(computed(positions), rounded)
         else:
-            yield table, sample[rows], widen(computed(where[rows]), rounded)
+            yield table, sample[rows], widen(computed(positions[rows]), rounded)
 
 
 def _typical_difference(
     trial: Trial, encoding: Encoding, evidence: Evidence, arithmetic: str
 ) -> float:
-    """The mean difference on a few rows, the worst of them left out."""
-    rows = spread(evidence.sample[0].shape[0], _FEW)
+    """Return the mean difference on a few rows, without the worst of them."""
+    rows = spread(evidence.sample[0].shape[0], _FIRST_ROWS)
     total = []
-    beside = _beside(trial.hypothesis, encoding, evidence, trial.rounded, arithmetic, rows=rows)
-    for table, few, predicted in beside:
+    compared = _samples_and_predictions(
+        trial.hypothesis, encoding, evidence, trial.rounded, arithmetic, rows=rows
+    )
+    for table, few, predicted in compared:
         missed = distances(few, predicted, table, evidence.quantum)
         means = np.sort(missed.reshape(missed.shape[0], -1).mean(axis=1))
         total.append(means[: max(1, means.size - means.size // 8)].mean())
     return float(np.mean(total))
 
 
-def _with_arithmetic(trial: Trial, encoding: Encoding, evidence: Evidence) -> Trial:
-    """The trial, with the arithmetic that explains it best.
+def _with_best_arithmetic(trial: Trial, encoding: Encoding, evidence: Evidence) -> Trial:
+    """Return the trial with the arithmetic that explains it best.
 
-    One of lower precision is believed where it explains far more than the exact values do.
+    A lower precision is chosen only if it explains far more than the exact values do.
     """
     best, least = trial, _typical_difference(trial, encoding, evidence, trial.arithmetic)
     for arithmetic in ARITHMETICS[1:]:
@@ -295,10 +302,12 @@ def _with_arithmetic(trial: Trial, encoding: Encoding, evidence: Evidence) -> Tr
             np.array_equal(round_to(values, FLOAT64, BFLOAT16), values)
             for values in evidence.sample
         ):
-            continue  # each value that bfloat16 computed is one that it has
+            continue  # a frequency that bfloat16 computed is exact in bfloat16
         typical = _typical_difference(trial, encoding, evidence, arithmetic)
         if typical < 0.5 * least:
-            reduced = _trial(trial.hypothesis, encoding, evidence, trial.rounded, arithmetic)
+            reduced = _try_arithmetic(
+                trial.hypothesis, encoding, evidence, trial.rounded, arithmetic
+            )
             if reduced.fits or (reduced.fits_most and not best.fits):
                 best, least = reduced, typical
     return best
@@ -307,10 +316,10 @@ def _with_arithmetic(trial: Trial, encoding: Encoding, evidence: Evidence) -> Tr
 def bfloat16_limits(
     limit: RealRows, predicted: NumberArray, table: str | None
 ) -> tuple[RealRows | float, RealRows]:
-    """What a rounding of the result to bfloat16 leaves, and what one of the angle leaves.
+    """Return the limits of a result rounded to bfloat16, and of an angle rounded to bfloat16.
 
-    The angle may have fallen to the other side of a tie: an entry of a large angle shows nothing.
-    Of frequencies, and of angles themselves, each is as near for its size as any other.
+    The angle may have been rounded across a tie, so an entry of a large angle shows nothing. Errors
+    of frequencies and of angles are relative to their size.
     """
     if table in ("inv-freq", *UNREDUCED_TABLES):
         limits = 2 * unit("bfloat16") * np.abs(np.asarray(predicted, np.float64)) + 1e-30
@@ -327,10 +336,10 @@ def compute(
     rounded: DType,
     arithmetic: str,
 ) -> RealRows:
-    """The rows of an encoding at positions, rounded to a format, as float64.
+    """Return the rows of an encoding at positions, rounded to a format, as float64.
 
-    Of a relative scheme the positions are offsets j − i. A complex table has the real and the
-    imaginary part of each pair side by side.
+    Positions of a relative scheme are offsets j − i. In a complex table, the real and the imaginary
+    part of a pair are adjacent columns.
     """
     return widen(computation(encoding, table, rounded, arithmetic)(positions), rounded)
 
@@ -343,9 +352,9 @@ def computation_of(
     *,
     encoding: Encoding | None = None,
 ) -> Computation:
-    """What computes the rows of a hypothesis at any positions, in the storage of a format.
+    """Return a function from positions to the rows of a hypothesis, in the storage of a format.
 
-    Rows that were multiplied are rounded before that and after.
+    Multiplied rows are rounded before the multiplication and after it.
     """
     encoding = encoding or hypothesis.encoding()
     rows = computation(encoding, table, rounded, arithmetic)
@@ -363,13 +372,13 @@ def limits_of(
     *,
     encoding: Encoding | None = None,
 ) -> Computation:
-    """What computes how far the entries of a hypothesis may be off, as :func:`allowance` does."""
+    """Return a function from positions to the limits of a hypothesis; see :func:`allowance`."""
     rounded = max(rounded, arithmetic_format(arithmetic), key=lambda dtype: unit(dtype.name))
     limits = allowance(encoding or hypothesis.encoding(), table, rounded)
     multiplier = hypothesis.multiplier
     if multiplier == 1:
         return limits
-    # Of the multiplier, and of each product; float32 code may be multiplied by a float64 number.
+    # The multiplier and each product are rounded; float32 rows may meet a float64 multiplier.
     rounding = FUNCTIONS if rounded == FLOAT64 else 2 * unit(rounded.name)
     return lambda positions: multiplier * (limits(positions) + rounding)
 
@@ -377,9 +386,9 @@ def limits_of(
 def computation(
     encoding: Encoding, table: str | None, rounded: DType, arithmetic: str
 ) -> Computation:
-    """What computes the rows of an encoding at any positions, in the storage of a format.
+    """Return a function from positions to the rows of an encoding, in the storage of a format.
 
-    It may be called from several threads.
+    The function is safe to call from several threads.
     """
     if table in UNREDUCED_TABLES:
         return _unreduced_angles(encoding, table, rounded, arithmetic)
@@ -399,7 +408,7 @@ def computation(
 
 
 def allowance(encoding: Encoding, table: str | None, rounded: DType) -> Computation:
-    """What computes how far each entry of right code may be from the exact value, by position."""
+    """Return a function from positions to the largest errors of a right implementation."""
     content = encoding.bound.content
     waves = content.waves
     if waves is None:
@@ -427,9 +436,9 @@ def allowance(encoding: Encoding, table: str | None, rounded: DType) -> Computat
 def _unreduced_angles(
     encoding: Encoding, table: str | None, rounded: DType, arithmetic: str
 ) -> Computation:
-    """What computes position × frequency, as floating point does in two roundings.
+    """Return a function from positions to position × frequency, computed with two roundings.
 
-    Exact values are those of float64 here.
+    The exact arithmetic is float64 here.
     """
     rotation = encoding.bound.rotation
     layout = rotation.layout if table == UNREDUCED_FULL else None
@@ -439,20 +448,20 @@ def _unreduced_angles(
     )
 
     def rows(positions: Integers) -> NumberArray:
-        where = round_to(_coordinates(rotation.waves, positions), FLOAT64, own)
-        angles = round_to(where * frequencies, FLOAT64, own)
+        coordinates = round_to(_coordinates(rotation.waves, positions), FLOAT64, own)
+        angles = round_to(coordinates * frequencies, FLOAT64, own)
         return narrow(repeated_columns(angles, layout), None, rounded)
 
     return rows
 
 
 def arithmetic_format(arithmetic: str) -> DType:
-    """The number format that an arithmetic rounds to; float64 stands for exact values."""
+    """Return the number format that an arithmetic rounds to: float64 for exact values."""
     return REAL_DTYPES.get(arithmetic, FLOAT64)
 
 
 def repeated_columns(pairs: RealRows, layout: str | None) -> RealRows:
-    """A column for each pair as a full table of a layout repeats it; None leaves it single."""
+    """Return one column per pair repeated as a full table of a layout does; unchanged if None."""
     if layout is None:
         return pairs
     if layout == "interleaved":
@@ -462,7 +471,7 @@ def repeated_columns(pairs: RealRows, layout: str | None) -> RealRows:
 
 @lru_cache(maxsize=256)
 def exact_frequencies(waves: Waves) -> tuple[Decimal, ...]:
-    """The frequencies of waves in 60 digits, which are asked for again and again."""
+    """Return the frequencies of waves in 60 digits. Many trials ask for the same waves."""
     return tuple(waves.frequencies(exact))
 
 
@@ -473,13 +482,14 @@ def _wave_limits(
     frequencies: Reals,
     positions: Integers,
 ) -> RealRows:
+    """Return the limits of entries made of waves. Shape: (positions, columns)."""
     angles = _angles(waves, frequencies, positions)  # (positions, waves)
     scale = float(waves.scale)
     roundings = 1 if scale == 1 else 2
     floor: Reals | float = FUNCTIONS + roundings * unit(rounded.name)
-    if rounded == FLOAT64 and waves.growth is None:  # no code computes a sine in float32 for it
+    if rounded == FLOAT64 and waves.growth is None:  # float64 tables have float64 sines
         floor = DOUBLE_FUNCTIONS * np.maximum(frequencies, 1)
-    cells = angles  # no other array of its size is made
+    cells = angles  # in place: no second array of this size
     cells *= scale * PER_ANGLE
     cells += scale * floor
     if waves.growth is not None:
@@ -499,12 +509,12 @@ def _angles(
     frequencies: Reals,
     positions: Integers,
 ) -> RealRows:
-    """The size of each wave's angle at each position. Shape: (positions, waves)."""
+    """Return the absolute angle of each wave at each position. Shape: (positions, waves)."""
     return np.abs(_coordinates(waves, positions)) * (frequencies / waves.denominator)
 
 
 def _coordinates(waves: Waves, positions: Integers) -> RealRows:
-    """The coordinate of each wave at each position. Shape: (positions, waves or 1)."""
+    """Return the coordinate of each wave at each position. Shape: (positions, waves or 1)."""
     coordinates = placed_waves(waves).coordinates
     if coordinates is None:
         return np.asarray(positions[:, None], np.float64)
@@ -514,25 +524,25 @@ def _coordinates(waves: Waves, positions: Integers) -> RealRows:
 
 
 NAMED_ROWS = 1 << 12
-"""Rows that do not fit are listed up to so many, and counted beyond."""
+"""The most misfit rows that are listed; further ones are only counted."""
 
-_MANY = 8
-"""Rows that fit, among others that do not, and do so by no accident."""
+_LEAST_FITTING = 8
+"""So many rows do not fit by accident, even if others do not fit."""
 
 _WORST_SHARE = 64
-"""One row in so many may be damaged without making others look noisy."""
+"""One row in this many may be damaged without making the others look noisy."""
 
 _TIES = 0.502
-"""Of a quantum: what rounding to its multiples leaves, near ties too."""
+"""Fraction of a quantum: the largest error of rounding to its multiples, also near ties."""
 
 MOST_BITS = 64.0
-"""What a number of the widest format costs."""
+"""Cost of a number of the widest format."""
 
 
 class Largest(Record):
-    """The largest difference: where it is, what stands there, and the reference.
+    """The largest difference, with the value and the reference there.
 
-    ``at`` is an index into the file, a row and a column of the ``file``-th.
+    ``at`` is an index into the array number ``file``: a row and a column.
     """
 
     difference: float
@@ -543,17 +553,19 @@ class Largest(Record):
 
 
 class Census(Record):
-    """What a hypothesis leaves over of some rows, or of all.
+    """The differences of a hypothesis in some rows of an array, or in all.
 
-    ``rows`` were compared; those of ``padding`` were not. ``misfits`` counts the rows with an entry
-    that does not fit, and ``misfit_rows`` lists them in order, of all rows the first
-    :data:`NAMED_ROWS`. ``ratio`` is the largest difference in units of what fits, and ``largest``
-    the first of the largest differences, None where nothing differs. ``on_grid`` says whether every
-    entry is a number of the format that the sample's are. ``hidden`` entries are behind a mask.
-    ``loose`` counts the entries of rows that fit which are not the same number, and ``bits`` are
-    what all entries are off by together. Rows of a bias of several heads are those of each head's
-    ``queries``, one head after another. ``noise`` is the largest ratio of each column of a sample,
-    rows that do not fit and the very worst left out: an array for each file.
+    ``rows`` were compared, those of ``padding`` were not, and ``hidden`` entries are behind a mask.
+    ``misfits`` counts rows with an entry above its limit; ``misfit_rows`` lists the first
+    :data:`NAMED_ROWS` of them. ``ratio`` is the largest difference divided by its limit.
+    ``largest`` is the first of the largest differences, None if nothing differs. ``loose`` counts
+    entries that fit without being equal, in rows that fit. ``bits`` measures the differences of all
+    entries together.
+
+    ``on_grid`` says whether every entry is exact in the sample's format. ``noise`` is the largest
+    ratio of each column of a sample, without misfit rows and the worst others: one array per file.
+    For a bias of several heads, rows number the ``queries`` of the first head, then those of the
+    next.
     """
 
     rows: int = 0
@@ -580,7 +592,7 @@ class Census(Record):
     def fits_many(self) -> bool:
         """Whether at least a quarter of the rows fit, and more than a few."""
         fitting = self.rows - self.misfits
-        return self.fits or (fitting >= _MANY and 4 * fitting >= self.rows)
+        return self.fits or (fitting >= _LEAST_FITTING and 4 * fitting >= self.rows)
 
     @property
     def residual(self) -> float:
@@ -589,11 +601,11 @@ class Census(Record):
 
     @property
     def all_equal(self) -> bool:
-        """Whether every entry is the same number, those of padding and behind a mask too."""
+        """Whether every entry is equal, with no padding and no mask."""
         return self.equal == self.cells and not self.padding and not self.hidden
 
     def followed_by(self, rows: Census) -> Census:
-        """What is left over of these rows and of those that come next."""
+        """Return the census of these rows and of the ``rows`` after them."""
         largest = self.largest
         if rows.largest and (largest is None or rows.largest.difference > largest.difference):
             largest = rows.largest
@@ -614,7 +626,7 @@ class Census(Record):
         )
 
 
-def part_of(
+def compare_rows(
     array: NumberArray,
     predicted: NumberArray,
     limits: Callable[[], RealRows],
@@ -626,18 +638,18 @@ def part_of(
     sampled: bool = False,
     quantum: float = 0.0,
 ) -> Census:
-    """What differs in some rows of a file, ``limits`` being asked for only where something does.
+    """Compare some rows of a file with predicted values; ``limits`` is called only if some differ.
 
-    Of rows that are ``sampled`` the noise is told too.
+    With ``sampled``, the census has the noise too.
 
-    Shape: ``array`` (rows, …), ``predicted`` and the limits as it, complex numbers as two columns.
+    Shapes: ``array`` (rows, …); ``predicted`` and the limits alike, complex numbers as two columns.
     """
     cells = as_columns(array)
     if np.array_equal(cells, predicted):
         none = np.zeros(cells.reshape(rows.size, -1).shape[1])
         return Census(rows.size, array.size, array.size, noise=(none,) if sampled else ())
     difference = distances(cells, predicted.astype(np.float64), table, quantum)
-    # Of what is no number, without end.
+    # NaN and infinities count as infinitely far.
     ratios = np.where(np.isfinite(difference), difference / limits(), np.inf)
     same = (difference == 0).reshape(array.size, -1).all(axis=1).reshape(rows.size, -1)
     at = np.unravel_index(int(np.argmax(difference)), difference.shape)
@@ -655,23 +667,23 @@ def part_of(
         rows[misfit],
         loose=int((~same[~misfit]).sum()),
         bits=bits_of_difference(difference, predicted, rounded),
-        noise=(_noise(by_column[~misfit]),) if sampled else (),
+        noise=(_noise_of(by_column[~misfit]),) if sampled else (),
     )
 
 
-def _noise(fitting: RealRows) -> Reals:
-    """The largest ratio of each column in rows that fit, the very worst left out."""
+def _noise_of(fitting: RealRows) -> Reals:
+    """Return the largest ratio of each column in rows that fit, without the worst rows."""
     usual = np.sort(fitting, axis=0)[: fitting.shape[0] - fitting.shape[0] // _WORST_SHARE]
     return np.asarray(usual.max(axis=0, initial=0.0))
 
 
-def merged(
+def merge_files(
     parts: Sequence[Census], *, padding: tuple[int, ...] = (), on_grid: bool = True
 ) -> Census:
-    """What differs in the same rows of two files."""
+    """Merge the differences of several files in the same rows."""
     differing = [part.largest for part in parts if part.largest is not None]
     misfit_rows = np.concatenate([part.misfit_rows for part in parts])
-    misfit_rows = np.unique(misfit_rows, return_index=True)[0]  # alone it imports numpy.ma
+    misfit_rows = np.unique(misfit_rows, return_index=True)[0]  # without it, numpy.ma is imported
     return Census(
         parts[0].rows,
         sum(part.cells for part in parts),
@@ -691,10 +703,10 @@ def merged(
 def distances(
     values: NumberArray, predicted: RealRows, table: str | None, quantum: float = 0.0
 ) -> RealRows:
-    """How far values are from predicted ones; angles are compared on the circle.
+    """Return the differences of values from predicted ones; angles are compared modulo 2π.
 
-    Of values that were rounded to multiples of a ``quantum``, by how much more than that explains.
-    Complex numbers count as dimension pairs. What is not a number is infinitely far.
+    With a ``quantum``, half of it is subtracted: rounding to its multiples explains that much.
+    Complex values count as dimension pairs. NaN is infinitely far.
     """
     if values.dtype.kind == "c":
         values = np.ascontiguousarray(values).view(np.float64)
@@ -710,7 +722,7 @@ def distances(
 
 
 def as_columns(array: NumberArray) -> NumberArray:
-    """Complex numbers as dimension pairs."""
+    """Return complex numbers as pairs of columns."""
     if array.dtype.kind != "c":
         return array
     part = np.float32 if array.dtype.itemsize == 8 else np.float64
@@ -718,10 +730,10 @@ def as_columns(array: NumberArray) -> NumberArray:
 
 
 def bits_of_difference(difference: RealRows, predicted: NumberArray, rounded: DType) -> float:
-    """How many bits of a number format it takes to say what entries differ by: Σ log₂(1 + units).
+    """Return the size of all differences in bits of a number format: Σ log₂(1 + units).
 
-    A unit is the most that rounding the predicted number leaves. An entry costs at most what it
-    would alone, :data:`MOST_BITS`, whatever stands there.
+    A unit is the largest error of rounding the predicted number. An entry costs at most
+    :data:`MOST_BITS`, whatever its value.
 
     >>> from posenc_cli.numerics.dtypes import FLOAT64
     >>> ones = np.array([1.0, 1.0, 1.0])

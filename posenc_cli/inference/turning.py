@@ -1,9 +1,10 @@
-"""The common form of every rope-check subject: a complex factor for each pair and position.
+"""Describe any subject of rope-check as a complex factor for each pair and position.
 
-Owns the description of a linear map of q or k as turns of planes. A dimension pair (x₁, x₂) is
-the complex number x = x₁ + i·x₂, and any real 2×2 matrix is x → z·x + w·x̄: z rotates and
-stretches, w mirrors. Its spectral norm is |z| + |w|, so a rotation is |z| = 1 and w = 0. What a map
-does besides, off those planes, is bounded by the Frobenius norm of the rest of the matrix.
+A dimension pair (x₁, x₂) is the complex number x = x₁ + i·x₂, and any real 2×2 matrix is
+x → z·x + w·x̄: z rotates and scales, w mirrors. Its spectral norm is |z| + |w|, so a rotation has
+|z| = 1 and w = 0. The rest of the map, outside the pairs, is bounded by the Frobenius norm of the
+rest of the matrix.
+
 Imports NumPy: import it only where something is computed.
 """
 
@@ -25,35 +26,36 @@ if TYPE_CHECKING:
     from posenc_cli.positions import Positions
 
     SomeRows = slice | Integers
-    """Which rows of a subject."""
+    """Some rows of a subject."""
 
 LAYOUTS: tuple[Layout, ...] = ("half", "interleaved")
 
 Progress = Callable[[int, int], None]
-"""What is told how many positions are done, and of how many."""
+"""A callback with the number of positions that are done, and of all positions."""
 
-_NEAR = 12
-"""Rows before and after one that is wrong: enough to see whether it stands alone."""
+_NEIGHBOURS = 12
+"""Rows to sample before and after a wrong one, which show whether it is the only one."""
 
 ROWS = 2048
-"""Rows of a block, at most."""
+"""Largest number of rows in a block."""
 
 BLOCK_PAIRS = 1 << 15
-"""Pairs of all rows of a block: it stays in the cache, and many blocks cost little memory."""
+"""Largest number of pairs × rows in a block: it stays in the cache, and many blocks need little
+memory."""
 
 RETAINED = 24 << 20
-"""Bytes that the allocator may keep between blocks. Untouched, they are no memory.
+"""Bytes that the allocator may keep between blocks. Untouched, they take no memory.
 
-glibc keeps as much as the largest array that was given back: without one, it hands the pages of
-each block to the system and gets them again for the next, a third of the time.
-"""
+glibc keeps as much as the largest array that was freed. Without such an array, it returns the
+pages of each block to the system and requests them again for the next. That takes a third of the
+time."""
 
 
 class ColumnPairing(Record):
-    """How columns are paired, going in and coming out: pair i is (first[i], second[i]).
+    """The pairs of columns in the input and the output: pair i is (first[i], second[i]).
 
-    ``layout`` is the name of the pairing of the columns going in, None for one without a name;
-    ``out_layout`` of those coming out, which differs where a function also reorders columns.
+    ``layout`` names the pairing of the input columns, None if it has no name. ``out_layout`` is
+    that of the output, which differs if a function also reorders columns.
     """
 
     first: tuple[int, ...]
@@ -67,7 +69,7 @@ class ColumnPairing(Record):
     def named(
         cls, layout: Layout, pairs: int, *, parts: int = 1, out_layout: Layout | None = None
     ) -> ColumnPairing:
-        """The pairing of a layout, within each of ``parts`` equal parts of the columns.
+        """Return the pairing of a layout, within each of ``parts`` equal parts of the columns.
 
         >>> ColumnPairing.named("half", 2).second, ColumnPairing.named("interleaved", 2).second
         ((2, 3), (1, 3))
@@ -79,10 +81,10 @@ class ColumnPairing(Record):
 
     @classmethod
     def likely(cls, right: Layout, pairs: int, head: int, parts: int) -> list[ColumnPairing]:
-        """The pairings of a head's columns that code is likely to have, the right layout's first.
+        """Return the likely pairings of a head's columns in code, the right layout's first.
 
-        Of a head that rotates in part, those are wrong that rotate all of it, its last columns, or
-        pairs half a head apart.
+        In a partly rotated head, likely mistakes are to rotate all columns, the last ones, or pairs
+        half a head apart.
         """
         layouts = (right, *(layout for layout in LAYOUTS if layout != right))
         pairings = [
@@ -95,43 +97,43 @@ class ColumnPairing(Record):
         left = head - 2 * pairs
         for layout in layouts:
             first, second = paired_columns(layout, pairs)
-            pairings.append(_both_ways([left + j for j in first], [left + j for j in second]))
+            pairings.append(_unnamed_pairing([left + j for j in first], [left + j for j in second]))
         apart = head // 2
         if apart >= pairs:
-            pairings.append(_both_ways(list(range(pairs)), [apart + j for j in range(pairs)]))
+            pairings.append(_unnamed_pairing(list(range(pairs)), [apart + j for j in range(pairs)]))
         if head % 2 == 0:
             pairings += [cls.named(layout, head // 2) for layout in layouts]
         return pairings
 
     @classmethod
     def of_first_columns(cls, turning: int, pairs: int) -> ColumnPairing:
-        """Pairs that rotate as halves of the first columns, where only the first so many rotate.
+        """Return the pairing of halves within the first columns, if only the first pairs rotate.
 
         >>> ColumnPairing.of_first_columns(2, 4).second
         (2, 3, 5, 7)
         """
         first, second = paired_columns("half", turning)
-        return _both_ways(
+        return _unnamed_pairing(
             [*first, *range(2 * turning, 2 * pairs, 2)],
             [*second, *range(2 * turning + 1, 2 * pairs, 2)],
         )
 
     def others(self, width: int) -> tuple[int, ...]:
-        """Of so many columns those that no pair has."""
+        """Return the columns, of ``width``, that are in no pair."""
         return tuple(sorted(set(range(width)) - set(self.first) - set(self.second)))
 
     @property
     def pairs(self) -> int:
-        """How many pairs there are."""
+        """The number of pairs."""
         return len(self.first)
 
     @property
     def text(self) -> str:
-        """The pairing, as messages show it.
+        """The pairing as messages show it.
 
         >>> ColumnPairing.named("half", 32).text
         'i and i + 32'
-        >>> _both_ways([0, 1], [3, 2]).text
+        >>> _unnamed_pairing([0, 1], [3, 2]).text
         '0 and 3, 1 and 2'
         """
         if self.layout == "interleaved":
@@ -150,17 +152,17 @@ class ColumnPairing(Record):
         return ", ".join(f"{a} and {b}" for a, b in shown) + more
 
 
-def _both_ways(first: list[int], second: list[int]) -> ColumnPairing:
+def _unnamed_pairing(first: list[int], second: list[int]) -> ColumnPairing:
     return ColumnPairing(tuple(first), tuple(second), tuple(first), tuple(second), None, None)
 
 
 class SubjectBlock(Record):
-    """What a subject does at some positions.
+    """The map of a subject at some positions.
 
-    ``turned`` is z and ``mirrored`` is w (None: 0), both (n, pairs); ``rest`` (n,) bounds all else
-    (None: 0), of which ``passed`` (n,) is what happens to the columns that no pair has (None: 0).
-    ``seen`` (n, pairs) says which pairs could be observed (None: all). ``twist`` is x̄/x
-    of the one vector that was observed, where it was but one: then ``turned`` is z + w·x̄/x.
+    ``turned`` is z and ``mirrored`` is w (None: 0), both (n, pairs). ``rest`` (n,) bounds
+    everything else (None: 0); ``passed`` (n,) is its part on columns without a pair (None: 0).
+    ``seen`` (n, pairs) says which pairs were observed (None: all). ``twist`` is x̄/x if only one
+    vector per position was observed; then ``turned`` is z + w·x̄/x.
     """
 
     positions: Integers
@@ -172,7 +174,7 @@ class SubjectBlock(Record):
     twist: ComplexRows | None = None
 
     def stray(self) -> RealRows | None:
-        """The norm of all that is no turn of a pair: |w| plus the rest; None where it is 0.
+        """Return the norm of all that does not rotate a pair, |w| plus the rest; None if it is 0.
 
         Shape: (n, pairs) or (n, 1).
         """
@@ -183,17 +185,17 @@ class SubjectBlock(Record):
         return rest if stray is None else stray + rest
 
     def without_passed(self) -> SubjectBlock:
-        """The same, but for what happens to the columns that no pair has."""
+        """Return the block without the changes of columns that are in no pair."""
         if self.rest is None or self.passed is None:
             return self
         return replace(self, rest=np.maximum(self.rest - self.passed, 0), passed=None)
 
 
-class Turning(Record):
-    """The map of a subject at positions, read as turns of dimension pairs.
+class SubjectRotation(Record):
+    """The map of a subject at its positions, read as rotations of dimension pairs.
 
-    ``read(rows)`` gives any rows of it; nothing larger is ever held. ``dtype`` names the number
-    format its values are stored in, and ``roundings`` counts how often correct code rounds to it.
+    ``read(rows)`` returns any rows of it; nothing larger is kept in memory. ``dtype`` names the
+    number format of its values, and ``roundings`` counts how often correct code rounds to it.
     """
 
     places: PositionRows
@@ -204,7 +206,7 @@ class Turning(Record):
     read: Callable[[SomeRows], SubjectBlock]
 
     def blocks(self, progress: Progress | None = None) -> Iterator[SubjectBlock]:
-        """All of it, in order; ``progress`` is told how many rows were read, and of how many."""
+        """Yield all rows in order; ``progress`` gets the number of rows read, and of all rows."""
         np.empty(RETAINED, np.uint8)
         for rows in self.places.row_blocks(max(ROWS // 8, min(ROWS, BLOCK_PAIRS // self.pairs))):
             yield self.read(rows)
@@ -213,7 +215,7 @@ class Turning(Record):
 
 
 class PositionRows(Record):
-    """Positions by row, any of them at no cost.
+    """The positions of rows, computed on demand.
 
     >>> from posenc_cli.positions import Positions
     >>> PositionRows.of(Positions.parse("0:4,10:30:5")).at(np.array([3, 4, 5])).tolist()
@@ -227,7 +229,7 @@ class PositionRows(Record):
 
     @classmethod
     def of(cls, positions: Positions) -> PositionRows:
-        """The rows of ``positions``, one after another."""
+        """Return the rows of ``positions``, in order."""
         counts = [len(indices) for indices in positions.ranges]
         return cls(
             positions,
@@ -238,25 +240,25 @@ class PositionRows(Record):
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return int(self.rows[-1])
 
     def row_blocks(self, size: int = ROWS) -> Iterator[slice]:
-        """All rows in order, ``size`` at a time."""
+        """Yield all rows in order, ``size`` at a time."""
         for start in range(0, self.count, size):
             yield slice(start, min(start + size, self.count))
 
     def at(self, rows: SomeRows) -> Integers:
-        """The positions of some rows."""
+        """Return the positions of some rows."""
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(self.count), dtype=np.int64)
         ranges = np.searchsorted(self.rows, rows, side="right") - 1
         return self.starts[ranges] + self.steps[ranges] * (rows - self.rows[ranges])
 
     def sample(self, limit: int = 768) -> Integers:
-        """Rows that show a subject well: the first, some at every scale, and the last.
+        """Return rows that represent a subject: the first, some at every scale, and the last.
 
-        Rows around powers of two are where number formats run out of integers.
+        At powers of two, number formats run out of integers.
         """
         count = self.count
         if count <= limit:
@@ -272,7 +274,7 @@ class PositionRows(Record):
         return rows[(rows >= 0) & (rows < count)]
 
     def sample_around(self, *rows: int) -> Integers:
-        """A sample with these rows and their neighbours: what is wrong there may begin there."""
-        near = [row + np.arange(-_NEAR, _NEAR + 1) for row in rows]
+        """Return a sample with these rows and their neighbours, where an error may begin."""
+        near = [row + np.arange(-_NEIGHBOURS, _NEIGHBOURS + 1) for row in rows]
         sampled = np.unique(np.concatenate([self.sample(), *near]))
         return sampled[(sampled >= 0) & (sampled < self.count)]

@@ -1,6 +1,7 @@
-"""What a subject of a RoPE check does to pairs of dimensions, and whether that is the reference's.
+"""Check whether a subject of rope-check rotates dimension pairs as the reference does.
 
-In: tables, frequencies or rotated vectors. Out: a subject, and the findings on every position.
-Start reading in :mod:`posenc_cli.rotary.subject`, then :mod:`posenc_cli.rotary.findings`, which
-proves that its findings cover all q, k and pairs of positions.
+In: tables, frequencies, rotated vectors or a function's results. Out: a subject, and findings that
+cover every position. Start reading in :mod:`posenc_cli.rotary.subject`, then in
+:mod:`posenc_cli.rotary.findings`, which proves that its findings cover all q, k and pairs of
+positions.
 """

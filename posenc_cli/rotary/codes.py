@@ -1,6 +1,6 @@
 """The codes of rope-check's subjects and findings, which scripts rely on.
 
-Each stands here once, with what it means; JSON, the tables of docs/ and the tests derive from it.
+Each is defined here once, with its meaning. JSON, the tables of docs/ and the tests derive from it.
 Causes are in :mod:`posenc_cli.inference.causes`.
 """
 
@@ -10,7 +10,7 @@ from posenc_cli.inference.causes import Code
 
 
 class SubjectKind(Code):
-    """What is checked."""
+    """The kind of a subject."""
 
     POSENC = "posenc", "posenc's own tables, if you name no subject"
     TABLES = "tables", "tables of cosines and sines (`--tables COS SIN`)"
@@ -20,7 +20,7 @@ class SubjectKind(Code):
 
 
 class FindingName(Code):
-    """What a finding is about."""
+    """The property that a finding is about."""
 
     RELATIVE = "relative", "q·k depends only on m − n, for all q and k and all pairs of positions"
     NORM = "norm", "norms are kept, or multiplied by the reference's attention factor"

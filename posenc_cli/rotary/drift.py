@@ -1,10 +1,10 @@
-"""Errors that hide in a tolerance which grows with the angle: offsets and noise at far positions.
+"""Find errors that the tolerance hides because it grows with the angle: offsets and noise.
 
 A frequency in float32 code has one relative error, the same at every position. The product of
 position and frequency is rounded too. So the phases of a pair may drift by ε·|angle| with one ε,
 and scatter by a few roundings of the angle. The tolerance of single entries must allow the largest
-such ε. This module asks two more questions: does one ε for each pair explain all its positions? And
-do the pairs err alike, as with an offset of positions, but not with roundings?
+such ε. This module checks two more properties: one ε per pair must explain all its positions, and
+the pairs must not err alike, as they do with an offset of positions but not with roundings.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
 
 FROM = 8192
-"""The first position at which pairs may show a common offset. Before it the tolerance is below
-0.01 of any amplitude, and a rounding may look like an offset."""
+"""The first position at which pairs may show a common offset. Before it the tolerance is below 0.01
+of any amplitude, and a rounding may look like an offset."""
 
 SCATTER = 3 * unit("float32")
-"""Roundings of the angle at each single position: the position, the position divided by a
-factor, and the product are rounded. Libraries need at most 0.95 of one rounding, as measured."""
+"""Allowed scatter of the angle at each position: the position, the position divided by a factor,
+and the product are rounded. Libraries need at most 0.95 of one rounding, as measured."""
 
 NEAR_SCATTER = 5 * unit("float32")
-"""The same before position `FROM`, where only gross errors of the angle are looked for: π taken
-as 3.14159 is one of 14 roundings."""
+"""The same before position `FROM`, where only gross errors of the angle are found: π taken as
+3.14159 has an error of 14 roundings."""
 
 NEAR_SHARE = math.e
-"""The pairs that are checked there: those up to so many times slower than the fastest. Code
+"""The pairs that are checked there are at most this many times slower than the fastest. Code
 computes their frequencies to 5 roundings even by repeated multiplication."""
 
 ALIKE = 4.0
-"""How many times smaller one offset must make the errors of all pairs. Float32 code that errs
-only in the base, so that errors grow along the pairs, reaches 2."""
+"""One offset must make the errors of all pairs this many times smaller. Float32 code with an error
+in the base only, so that errors grow along the pairs, reaches 2."""
 
 _FEWEST = 4
-"""Pairs that must agree on an offset."""
+"""Least number of pairs that must agree on an offset."""
 
 
 class Fault(Record):
-    """A deviation that rounding cannot explain: where it is, its size, and what was allowed."""
+    """A deviation that rounding cannot explain: its position, pair, size and allowed size."""
 
     position: int
     pair: int
@@ -54,10 +54,10 @@ class Fault(Record):
 
 
 def frequency_slack(frequencies: Reals) -> Reals:
-    """The largest relative error of each frequency in float32 code.
+    """Return the largest relative error of each frequency in float32 code.
 
-    A power is an exponential of a rounded logarithm of the frequency: 1.2 of its roundings were
-    measured. The frequency 1 is exact in any arithmetic.
+    A power is an exponential of a rounded logarithm of the frequency: errors of 1.2 roundings of it
+    were measured. The frequency 1 is exact in any arithmetic.
     """
     with np.errstate(divide="ignore"):
         logarithms = np.abs(np.log(np.where(frequencies > 0, frequencies, 1.0)))
@@ -88,7 +88,7 @@ class Drift:
         right: ComplexRows,
         seen: Flags | None,
     ) -> None:
-        """Add the factors (n, pairs) at positions, and the right ones."""
+        """Add the factors (n, pairs) at some positions, and the right ones."""
         far = np.abs(positions) >= FROM
         near = ~far & (positions != 0)
         if near.any():
@@ -102,12 +102,12 @@ class Drift:
         seen = None if seen is None else seen[rows]
         every = np.arange(self.frequencies.size)
         rest = factors[rows] * right[rows].conj()  # (far, pairs)
-        where, errors, slack = self._errors(positions[rows], rest, seen, every, SCATTER)
+        points, errors, slack = self._errors(positions[rows], rest, seen, every, SCATTER)
         weights = 1 / (slack * slack)
         self.weights += weights.sum(axis=0)
         self.sums += np.einsum("ij,ij->j", weights, errors)
-        self.farthest = max(self.farthest, int(np.abs(where).max()))
-        self._narrow(where, errors, slack, every)
+        self.farthest = max(self.farthest, int(np.abs(points).max()))
+        self._narrow(points, errors, slack, every)
 
     def _errors(
         self,
@@ -117,48 +117,49 @@ class Drift:
         pairs: Integers,
         scatter: float,
     ) -> tuple[Reals, RealRows, RealRows]:
-        """The positions, relative errors of angles (n, pairs), and those that roundings explain.
+        """Return the positions, the relative errors of angles, and the errors due to roundings.
 
-        ``rest`` are the factors of these pairs divided by the right ones.
+        ``rest`` are the factors of these pairs divided by the right ones. Shapes: (n,), then (n,
+        pairs).
         """
         frequencies = self.frequencies[pairs]
-        where = positions.astype(np.float64)
+        points = positions.astype(np.float64)
         phases = np.angle(rest)
-        turning = frequencies != 0
-        periods = np.where(turning, 1 / np.where(turning, frequencies, 1.0), 0.0)
-        inverse = np.multiply.outer(1 / where, periods)  # (n, pairs), 1/angle
+        rotating = frequencies != 0
+        periods = np.where(rotating, 1 / np.where(rotating, frequencies, 1.0), 0.0)
+        inverse = np.multiply.outer(1 / points, periods)  # (n, pairs), 1/angle
         errors = phases * inverse
         slack = np.abs(inverse) * self.floor
         slack += scatter
-        if seen is not None or not turning.all() or not np.isfinite(errors).all():
-            known = turning & np.isfinite(errors)
+        if seen is not None or not rotating.all() or not np.isfinite(errors).all():
+            known = rotating & np.isfinite(errors)
             if seen is not None:
                 known &= seen
             errors = np.where(known, errors, 0.0)
             slack = np.where(known, slack, np.inf)
-        return where, errors, slack
+        return points, errors, slack
 
-    def _narrow(self, where: Reals, errors: RealRows, slack: RealRows, pairs: Integers) -> None:
-        """Narrow the errors of frequencies to those that these positions (n, pairs) allow."""
+    def _narrow(self, points: Reals, errors: RealRows, slack: RealRows, pairs: Integers) -> None:
+        """Narrow the errors of frequencies to those that these positions allow."""
         above = errors - slack
         columns = np.flatnonzero(above.max(axis=0) > self.least[pairs])
         if columns.size:
             rows = np.argmax(above[:, columns], axis=0)
             self.least[pairs[columns]] = above[rows, columns]
-            self.least_at[pairs[columns]] = where[rows]
+            self.least_at[pairs[columns]] = points[rows]
         below = np.add(errors, slack, out=above)
         columns = np.flatnonzero(below.min(axis=0) < self.most[pairs])
         if columns.size:
             rows = np.argmin(below[:, columns], axis=0)
             self.most[pairs[columns]] = below[rows, columns]
-            self.most_at[pairs[columns]] = where[rows]
+            self.most_at[pairs[columns]] = points[rows]
 
     def fault(self, scale: float) -> Fault | None:
-        """A fault that no rounding explains; None if there is none."""
-        return self._offset(scale) or self._scatter(scale)
+        """Return a deviation that no rounding explains; None if there is none."""
+        return self._offset_fault(scale) or self._scatter_fault(scale)
 
-    def _scatter(self, scale: float) -> Fault | None:
-        """The pair whose positions are farthest from a single error of the frequency."""
+    def _scatter_fault(self, scale: float) -> Fault | None:
+        """Return the fault of the pair that a single error of its frequency explains worst."""
         frequencies = self.frequencies
         gaps = (self.least - self.most) * frequencies  # (pairs,)
         pair = int(np.argmax(gaps))
@@ -176,22 +177,22 @@ class Drift:
         allowed = max(value - (least - most) * angle, alone)
         return Fault(position, pair, scale * value, scale * allowed)
 
-    def _offset(self, scale: float) -> Fault | None:
-        """The offset of positions that all pairs agree on, if it is not chance."""
+    def _offset_fault(self, scale: float) -> Fault | None:
+        """Return the fault of an offset that all pairs agree on; None if it may be chance."""
         known = self.weights > 0
         if not known.any():
             return None
         errors = np.where(known, self.sums / np.where(known, self.weights, 1), 0.0)
         # Pairs that rotate too little for an error of this size are no evidence.
-        telling = known & (self.frequencies * self.farthest * unit("float32") >= self.floor)
-        if telling.sum() < _FEWEST:
+        informative = known & (self.frequencies * self.farthest * unit("float32") >= self.floor)
+        if informative.sum() < _FEWEST:
             return None
-        common = float(np.median(errors[telling]))
-        rest = np.abs(errors[telling] - common)
+        common = float(np.median(errors[informative]))
+        rest = np.abs(errors[informative] - common)
         # Up to one and a half roundings, the common error may be a position that was rounded once.
         if abs(common) <= 1.5 * unit("float32") or rest.max() > abs(common) / ALIKE:
             return None
-        pair = int(np.flatnonzero(telling)[np.argmax(self.frequencies[telling])])
+        pair = int(np.flatnonzero(informative)[np.argmax(self.frequencies[informative])])
         angle = self.farthest * float(self.frequencies[pair])
         allowed = SCATTER * angle + self.floor
         value = abs(common) * angle

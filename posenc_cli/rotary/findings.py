@@ -1,30 +1,31 @@
-"""Whether a subject rotates q and k as RoPE must: the findings, and why they cover all.
+"""Check whether a subject rotates q and k as RoPE must, and prove that the findings cover all.
 
 **What is checked.** A subject applies a linear map A_p of R^d at position p, to queries and keys
-alike, so a score is qᵀ A_mᵀ A_n k, and for all unit q and k at once the largest change of a score
-is the spectral norm of the change of the matrix A_mᵀ A_n.
+alike, so a score is qᵀ A_mᵀ A_n k. Over all unit q and k, the largest change of a score is the
+spectral norm of the change of the matrix A_mᵀ A_n.
 
 **Relative, all pairs of positions.** If A_mᵀ A_n depends only on n − m for all integers, then
-A_pᵀ A_p = S² is the same for every p, and where S is invertible A_p = Q G^p S with orthogonal Q and
-G; in a plane that S does not distort, that is a factor a·u^p with |u| = 1. Conversely, let
+A_pᵀ A_p = S² is the same for every p. If S is invertible, A_p = Q G^p S with orthogonal Q and G; in
+a plane that S does not distort, that is a factor a·u^p with |u| = 1. Conversely, let
 A_p = U^p S + E_p with a rotation U and ‖E_p‖ ≤ e_p. Then for every m and n
 
     ‖A_mᵀ A_n − S U^(n−m) S‖ ≤ ‖S‖ (e_m + e_n) + e_m e_n,
 
 by the triangle inequality and ‖U‖ = 1. So it is enough to know e_p for each of the L positions:
-every one of the L² pairs of positions, and every q and k, is then within the bound, in O(L·d).
-For correct code e_p ≤ t_p, the tolerance at p, and the right side is at most
-‖S‖ (t_m + t_n) + t_m t_n for each pair of positions. Where some e_p > t_p the finding fails; it
-reports 2‖S‖e_p + e_p² for the largest such e_p, but no more than ‖S‖² + max ‖A‖², which no change
-exceeds. The bound is sharp: phases that err by ±e at two positions change a score by 2 sin e.
+then the bound covers all L² pairs of positions and all q and k, in O(L·d). For correct code
+e_p ≤ t_p, the tolerance at p, and the right side is at most ‖S‖ (t_m + t_n) + t_m t_n for each pair
+of positions. If some e_p > t_p, the finding fails. It reports 2‖S‖e_p + e_p² for the largest such
+e_p, but no more than ‖S‖² + max ‖A‖², which no change exceeds. The bound is sharp: phases that err
+by ±e at two positions change a score by 2 sin e.
 
-U is the reference's own rotation where the subject equals the reference, else the one that is
-nearest to the subject (:mod:`posenc_cli.inference.fitting`). A block that rotates no plane counts
-wholly as E: off the dimension pairs the Frobenius norm of the rest of the matrix bounds it, and
-within a pair x → z·x + w·x̄ has the norm |z| + |w|.
+If the subject equals the reference, U is the reference's rotation. Otherwise it is the rotation
+nearest to the subject (:mod:`posenc_cli.inference.fitting`). A block that does not rotate a plane
+belongs to E as a whole. Outside the dimension pairs, the Frobenius norm of the rest of the matrix
+bounds it; within a pair, x → z·x + w·x̄ has the norm |z| + |w|.
 
-**Positions with gaps.** A function of n − m on a few positions says little, since most distances
-occur once. Asked is what the property for all integers implies: one rotation U for all of them.
+**Positions with gaps.** On a few positions, a function of n − m is a weak requirement, since most
+distances occur once. The check requires what the property implies for all integers: one rotation U
+for all positions.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from posenc_cli.inference.fitting import Rotations, fit, fit_on_axes, with_frequencies
-from posenc_cli.inference.reference import Sample, Turns
+from posenc_cli.inference.reference import RotationFactors, Sample
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.drift import Drift
@@ -45,33 +46,34 @@ if TYPE_CHECKING:
 
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.tolerance import Tolerance
-    from posenc_cli.inference.turning import Progress, SubjectBlock, Turning
+    from posenc_cli.inference.turning import Progress, SubjectBlock, SubjectRotation
     from posenc_cli.numerics.arrays import Complexes, ComplexRows, Integers, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.rotary.codes import FindingName
 
     _MapParts = tuple[ComplexRows, ComplexRows | None]
-    """The parts of a map, of x and of x̄ (None: 0), at some positions."""
+    """The parts of a map at some positions: of x, and of x̄ (None: 0)."""
 
     _PairParts = tuple[Complexes, Complexes | int]
-    """The same of one pair."""
+    """The parts of a map for one pair."""
 
 CURVE_POINTS = 120
-"""Points of the error by position, at most: more than columns of a terminal."""
+"""Largest number of points of the error by position: more than a terminal has columns."""
 
 MAP_PAIRS = 128
-"""Pairs of the map of errors, at most: of more, one stands for some, with the largest of them."""
+"""Largest number of pairs in the map of errors: beyond it, one stands for several, with their
+largest error."""
 
 SPARSE = 128
-"""Positions below which a fit may miss the rotation that is there: known ones are tried as well,
-as they are where half a precision blurs it."""
+"""Number of positions below which a fit may miss the right rotation. Then known rotations are tried
+too, as they are if a half precision blurs the fit."""
 
 
 class Finding(Record):
-    """One check: whether it holds, the worst deviation, what was allowed there, and where.
+    """One check: whether it holds, the worst deviation, the allowed deviation there, and the place.
 
-    ``worst`` and ``tolerance`` are None where a value is not a number, or there is none to give.
-    ``worst_is`` says whether ``worst`` was measured at ``at``, or bounds what occurs anywhere.
+    ``worst`` and ``tolerance`` are None if a value is not finite, or there is none. ``worst_is``
+    says whether ``worst`` was measured at ``at``, or bounds all deviations.
     """
 
     check: FindingName
@@ -84,10 +86,10 @@ class Finding(Record):
 
 
 class WorstDeviation:
-    """The largest deviation: among those above what is allowed there, if any are.
+    """The largest deviation, among those above their limits if there are any.
 
-    ``ratio`` is the largest share of what is allowed, which may be reached elsewhere, if it is
-    above 1; else one of the shares.
+    If ``ratio`` is above 1, it is the largest ratio of a deviation to its limit, perhaps at another
+    place; else it is one of the ratios.
     """
 
     def __init__(
@@ -108,7 +110,7 @@ class WorstDeviation:
         values: RealRows,
         allowed: RealRows,
     ) -> None:
-        """Take in these (n, pairs) values of the next rows; NaN is worse than all."""
+        """Add the values (n, pairs) of the next rows; NaN is worse than any number."""
         self.rows += positions.size
         ratios = values / allowed  # (n, pairs)
         highest = float(ratios.max())
@@ -129,10 +131,10 @@ class WorstDeviation:
 def cell_differences(
     block: SubjectBlock, reference: Reference, dtype: DType
 ) -> tuple[RealRows, RealRows]:
-    """How far entries are from the correctly rounded ones, and in units in the last place of these.
+    """Return the errors of entries against correctly rounded ones: absolute, and in ulp.
 
-    A mirrored part is the distance of two entries that are one.
-    Shape: (positions, 2 pairs) each, cosine and sine in turn.
+    A mirrored part is the difference between two copies of an entry. Shape: (positions, 2 pairs)
+    each, cosine and sine alternating.
     """
     right = reference.cells(block.positions, dtype).view(np.float64)
     cells = np.ascontiguousarray(block.turned).view(np.float64)
@@ -144,7 +146,7 @@ def cell_differences(
 
 
 class WrongCells:
-    """The entries of tables that are not the correctly rounded ones, and how far the worst is."""
+    """The number of entries that are not correctly rounded, and the worst of them."""
 
     def __init__(self, dtype: DType) -> None:
         self.dtype = dtype
@@ -166,10 +168,10 @@ class WrongCells:
 
 
 class ReferenceDeviation(WorstDeviation):
-    """The largest deviation from the reference, and where the first ones are.
+    """The largest deviation from the reference, and the first ones.
 
-    ``first_wrong`` is the first row with an entry past what is allowed. ``missing`` counts entries
-    that are no numbers, the first of which is ``missing_at`` (position, pair).
+    ``first_wrong`` is the first row with an entry above its limit. ``missing`` counts non-finite
+    entries; ``missing_at`` is the first of them (position, pair).
     """
 
     def __init__(self) -> None:
@@ -184,7 +186,7 @@ class ReferenceDeviation(WorstDeviation):
         values: RealRows,
         allowed: RealRows,
     ) -> None:
-        """Take in these (n, pairs) values of the next rows; NaN is worse than all."""
+        """Add the values (n, pairs) of the next rows; NaN is worse than any number."""
         wrong = ~(values <= allowed)  # (n, pairs)
         if wrong.any():
             if self.first_wrong is None:
@@ -198,11 +200,11 @@ class ReferenceDeviation(WorstDeviation):
 
 
 class Survey:
-    """What one pass over a subject shows, compared with the factors that are right.
+    """The results of one pass over a subject, compared with the right factors.
 
-    ``shortest`` and ``longest`` are the least and the most that lengths are multiplied by,
-    ``stray`` the largest norm of what rotates no dimension pair. ``errors`` are the largest by
-    position, and ``shares`` what each pair has there of what is allowed.
+    ``shortest`` and ``longest`` are the least and the largest factor on lengths. ``stray`` is the
+    largest norm of what does not rotate a pair. ``errors`` are the largest errors by position, and
+    ``shares`` the ratios to the limit there, for each pair.
     """
 
     def __init__(self, cells: WrongCells | None = None) -> None:
@@ -217,9 +219,9 @@ class Survey:
 
 
 def without_growth(block: SubjectBlock, reference: Reference) -> ComplexRows:
-    """The factors of a block, freed of the amplitude that grows with the position by design.
+    """Return the factors of a block without the amplitude that grows with the position by design.
 
-    Keys shrink as queries grow, so that the amplitude of a score depends on n − m alone.
+    Keys shrink as queries grow, so the amplitude of a score depends on n − m alone.
     """
     if block.turned.shape[1] != reference.pairs:
         return block.turned
@@ -230,7 +232,7 @@ def without_growth(block: SubjectBlock, reference: Reference) -> ComplexRows:
 def sample_of(
     block: SubjectBlock, reference: Reference, tolerance: Tolerance, amplitude: float = 1.0
 ) -> Sample:
-    """A block as what hypotheses are compared with."""
+    """Return a block as a sample, which hypotheses are compared with."""
     stray = block.stray()
     return Sample(
         block.positions,
@@ -244,23 +246,24 @@ def sample_of(
 
 
 def take_survey(
-    turning: Turning,
+    rotation: SubjectRotation,
     reference: Reference,
     tolerance: Tolerance,
     *,
     rounded_to: DType | None = None,
     progress: Progress | None = None,
 ) -> Survey:
-    """One pass over all positions of a subject that has as many pairs as the reference.
+    """Compare all positions of a subject that has as many pairs as the reference.
 
-    With ``rounded_to`` its factors are entries of tables, and compared with those of that format.
+    With ``rounded_to``, its factors are entries of tables and are compared with those of that
+    format.
     """
     result = Survey(cells=None if rounded_to is None else WrongCells(rounded_to))
     if tolerance.drifts and reference.coordinates is None:
         result.drift = Drift(reference.frequencies, tolerance.floor / reference.scale)
-    per_point = max(1, -(-turning.places.count // CURVE_POINTS))
+    per_point = max(1, -(-rotation.places.count // CURVE_POINTS))
     with np.errstate(invalid="ignore", over="ignore"):
-        for block in turning.blocks(progress):
+        for block in rotation.blocks(progress):
             _survey_block(result, block, reference, tolerance, per_point)
     return result
 
@@ -268,14 +271,15 @@ def take_survey(
 def _survey_block(
     result: Survey, block: SubjectBlock, reference: Reference, tolerance: Tolerance, per_point: int
 ) -> None:
+    """Add the deviations of one block of rows to a survey."""
     if result.cells is not None:
         result.cells.update(block, reference)
     positions, factors = block.positions, without_growth(block, reference)
     stray = block.stray()
-    # In a pair lengths are multiplied by | |z| − |w| | to |z| + |w|; all else adds its norm.
+    # Within a pair, lengths are multiplied by | |z| − |w| | to |z| + |w|; the rest adds its norm.
     size = np.abs(factors)
     shortest, longest = size, size
-    right = reference.turns.at(positions)  # (n, pairs)
+    right = reference.rotation.at(positions)  # (n, pairs)
     deviation = np.abs(factors - right)  # (n, pairs)
     if result.drift is not None and result.reference.ratio <= 1:
         result.drift.update(positions, factors, right, block.seen)
@@ -298,7 +302,7 @@ def _survey_block(
     floor = np.full((1, 1), tolerance.floor)
     result.reference.update(positions, deviation, limits)
     result.norm.update(positions, lengthened, floor)
-    # Of axes of their own, position 0 may lie anywhere.
+    # With several axes, position 0 may have any coordinates.
     start = (followed.reshape(positions.size, -1) == 0).all(axis=1)  # (n,)
     if start.any():
         result.identity.update(positions[start], deviation[start], floor)
@@ -307,17 +311,17 @@ def _survey_block(
     result.largest = max(result.largest, float(deviation.max()))
     if tolerance.fixed is not None:
         limits = np.full((1, 1), tolerance.fixed)
-    _take_in_errors(result, positions, deviation, limits, per_point)
+    _add_errors(result, positions, deviation, limits, per_point)
 
 
-def _take_in_errors(
+def _add_errors(
     result: Survey, positions: Integers, deviation: RealRows, limits: RealRows, per_point: int
 ) -> None:
-    """Take in the largest errors of each few rows, and what share of what is allowed they are."""
+    """Add the largest errors of every few rows, and their ratios to the limits."""
     rows = np.arange(0, positions.size, per_point)
     peaks = np.maximum.reduceat(deviation, rows, axis=0)  # (points, pairs)
     result.errors += zip(positions[rows].tolist(), peaks.max(axis=1).tolist(), strict=True)
-    if not limits.any():  # nothing is allowed, so that no error is a share of it
+    if not limits.any():  # ratios to a limit of 0 are undefined
         return
     shares = np.maximum.reduceat(deviation / limits, rows, axis=0)
     step = -(-shares.shape[1] // MAP_PAIRS)
@@ -326,9 +330,9 @@ def _take_in_errors(
 
 
 class Partner(Record):
-    """The position whose scores with the worst one change most, in its pair, and by how much.
+    """The position whose score with the worst one changes most in its pair, and the change.
 
-    ``change`` is None where more than the pair has a part in its scores, and only a bound is known.
+    ``change`` is None if more than this pair affects the scores, so that only a bound is known.
     """
 
     position: int
@@ -336,10 +340,10 @@ class Partner(Record):
 
 
 class Consistency(Record):
-    """How near a subject is to rotations of its own, at every position.
+    """The distance of a subject from its nearest rotations, at every position.
 
-    ``partner`` goes with the worst position, None where nothing is worse than allowed.
-    ``longest`` is the most that any length is extended.
+    ``partner`` belongs to the worst position, None if everything is within its limit. ``longest``
+    is the largest factor on any length.
     """
 
     rotations: Rotations
@@ -350,51 +354,51 @@ class Consistency(Record):
 
 
 def consistency(
-    turning: Turning,
+    rotation: SubjectRotation,
     reference: Reference,
     tolerance: Tolerance,
     *,
     progress: Progress | None = None,
 ) -> Consistency:
-    """The rotations that a subject comes nearest to, and by how much it misses them anywhere.
+    """Return the rotations nearest to a subject, and its distance from them.
 
     Tolerances follow the angles of those rotations, not of the reference.
     """
-    sample = turning.read(turning.places.sample())
+    sample = rotation.read(rotation.places.sample())
     factors, mirrored = without_growth(sample, reference), sample.mirrored
     mirrors = mirrored is not None and np.abs(mirrored).sum() > np.abs(factors).sum()
     main = mirrored if mirrors and mirrored is not None else factors
-    coarse = unit(turning.dtype) > unit("float32")
-    # An amplitude near the least float64 leaves no room that it could state.
+    coarse = unit(rotation.dtype) > unit("float32")
+    # The floor of a tiny amplitude may underflow to 0.
     growth = tolerance.per_angle / max(tolerance.floor, float(np.finfo(np.float64).tiny))
-    rotations = _nearest(
+    rotations = _nearest_rotations(
         sample.positions, main, reference, coarse=coarse, growth=growth, tolerance=tolerance
     )
-    rates = _rates(rotations, reference)
-    turns = _turns(rotations, reference)
+    rates = _tolerance_frequencies(rotations, reference)
+    factors_at = _factors_of(rotations, reference)
     other = None
     if mirrored is not None:
         minor = factors if mirrors else mirrored
-        rest = minor * turns(sample.positions).conj()
+        rest = minor * factors_at(sample.positions).conj()
         other = np.where(np.isfinite(rest), rest, 0).mean(axis=0)  # (pairs,)
     worst, longest = WorstDeviation(), 0.0
 
     def parts(block: SubjectBlock) -> tuple[_MapParts, _MapParts]:
-        """What a block does and what the rotations would do: each the main part and the other."""
+        """Return the main and other parts of a block, and those of the rotations."""
         major, minor = without_growth(block, reference), block.mirrored
         if mirrors and minor is not None:
             major, minor = minor, major
-        units = turns(block.positions)
+        units = factors_at(block.positions)
         fitted_minor = None if other is None else units * other
         return (major, minor), (units * rotations.amplitudes, fitted_minor)
 
     with np.errstate(invalid="ignore", over="ignore"):
-        for block in turning.blocks(progress):
+        for block in rotation.blocks(progress):
             (major, minor_part), (fitted_major, fitted_minor) = parts(block)
-            beside = 0.0 if block.rest is None else block.rest[:, None]
+            rest_norm = 0.0 if block.rest is None else block.rest[:, None]
             sizes = np.abs(major) + (0 if minor_part is None else np.abs(minor_part))  # (n, pairs)
-            longest = max(longest, float((sizes + beside).max()))
-            missed = np.abs(major - fitted_major) + beside  # (n, pairs)
+            longest = max(longest, float((sizes + rest_norm).max()))
+            missed = np.abs(major - fitted_major) + rest_norm  # (n, pairs)
             if minor_part is not None:
                 missed = missed + np.abs(minor_part - (0 if fitted_minor is None else fitted_minor))
             if block.seen is not None:
@@ -402,21 +406,21 @@ def consistency(
             followed = reference.angle_positions(block.positions, rotations.axes)
             allowed = tolerance.cells(followed, rates)
             worst.update(block.positions, missed, allowed)
-    partner = _partner(turning, parts, worst) if worst.ratio > 1 else None
+    partner = _worst_partner(rotation, parts, worst) if worst.ratio > 1 else None
     stretch = float(np.abs(rotations.amplitudes).max())
     if other is not None:
         stretch += float(np.abs(other).max())
     return Consistency(rotations, worst, stretch, longest, partner)
 
 
-def _partner(
-    turning: Turning,
+def _worst_partner(
+    rotation: SubjectRotation,
     parts: Callable[[SubjectBlock], tuple[_MapParts, _MapParts]],
     worst: WorstDeviation,
 ) -> Partner | None:
-    """The n for which the score of m, the worst position, and n is farthest from the rotations'.
+    """Return the n whose score with m, the worst position, is farthest from that of the rotations.
 
-    Every n is looked at, m itself too. None where a score of m is not a number.
+    Every n is compared, m itself too. None if no score of m is a number.
     """
 
     def column(parts_of_map: _MapParts) -> _PairParts:
@@ -427,18 +431,20 @@ def _partner(
         of_block, right = parts(block)
         return column(of_block), column(right)
 
-    at_worst = turning.read(np.array([worst.row], np.int64))
+    at_worst = rotation.read(np.array([worst.row], np.int64))
     of_worst, right_of_worst = read(at_worst)
     known = at_worst.rest is None
     best: tuple[float, int] | None = None
     with np.errstate(invalid="ignore", over="ignore"):
-        for block in turning.blocks():
+        for block in rotation.blocks():
             known = known and block.rest is None
             of_block, right = read(block)
             changes = sum(
                 np.abs(a - b)
                 for a, b in zip(
-                    _scores(of_worst, of_block), _scores(right_of_worst, right), strict=True
+                    _score_parts(of_worst, of_block),
+                    _score_parts(right_of_worst, right),
+                    strict=True,
                 )
             )
             if block.seen is not None:
@@ -450,11 +456,11 @@ def _partner(
     return None if best is None else Partner(best[1], best[0] if known else None)
 
 
-def _scores(left: _PairParts, right: _PairParts) -> tuple[Complexes, Complexes]:
-    """The two parts of A_mᵀ A_n within a dimension pair: of x, and of x̄.
+def _score_parts(left: _PairParts, right: _PairParts) -> tuple[Complexes, Complexes]:
+    """Return the two parts of A_mᵀ A_n within a dimension pair: of x, and of x̄.
 
-    With A x = z·x + w·x̄, whose transpose is z̄·x + w·x̄. The sum of their sizes is the norm, and
-    is the same where z and w, of both, change places.
+    With A x = z·x + w·x̄, the transpose is z̄·x + w·x̄. The sum of their magnitudes is the norm. It
+    stays the same if z and w are exchanged in both.
     """
     z, w = left
     other_z, other_w = right
@@ -464,7 +470,7 @@ def _scores(left: _PairParts, right: _PairParts) -> tuple[Complexes, Complexes]:
     )
 
 
-def _nearest(
+def _nearest_rotations(
     positions: Integers,
     factors: ComplexRows,
     reference: Reference,
@@ -473,10 +479,10 @@ def _nearest(
     growth: float,
     tolerance: Tolerance,
 ) -> Rotations:
-    """The nearest rotations: each pair's fitted frequency, or a known one where that is nearer.
+    """Return the nearest rotations: each pair's fitted frequency, or a known one that is nearer.
 
-    Positions with a gap show several frequencies alike: there a known one is taken where it is
-    nearer by what it may miss.
+    Positions with a gap do not distinguish some frequencies. There, distances are compared as
+    shares of the tolerance.
     """
     if reference.coordinates is not None:
         return _nearest_on_axes(positions, factors, reference, growth=growth)
@@ -486,9 +492,9 @@ def _nearest(
         return free
     gaps = free.gap > 1
     best = free
-    least = _missed(free, positions, factors, tolerance if gaps else None)
+    least = _largest_errors(free, positions, factors, tolerance if gaps else None)
     known = [reference.frequencies, -reference.frequencies]
-    # Judgement: a fit that misses by less than 1e-3 needs no help, and known rotations cost time.
+    # Judgement: a fit with errors below 1e-3 is good enough; known rotations take time.
     if (least > 1).any() if gaps else (least > 1e-3).any() and (positions.size < SPARSE or coarse):
         from posenc_cli.inference.frequency_rules import likely_alternatives
 
@@ -501,7 +507,7 @@ def _nearest(
         for alternative in tried
     ]
     for other in tried:
-        missed = _missed(other, positions, factors, tolerance if gaps else None)
+        missed = _largest_errors(other, positions, factors, tolerance if gaps else None)
         nearer = missed < least
         least = np.where(nearer, missed, least)
         best = Rotations(
@@ -519,7 +525,7 @@ def _nearest_on_axes(
     *,
     growth: float,
 ) -> Rotations:
-    """The nearest rotations along axes: those of the reference, or fitted where they are nearer."""
+    """Return the nearest rotations along axes: those of the reference, or fitted ones if nearer."""
     coordinates = reference.coordinates
     assert coordinates is not None
     assert coordinates.at is not None
@@ -530,9 +536,9 @@ def _nearest_on_axes(
     own = with_frequencies(
         reference.angle_positions(positions), factors, reference.frequencies, growth=growth
     )
-    nearer = _missed(own, reference.angle_positions(positions), factors, None) > _missed(
-        free, reference.angle_positions(positions, free.axes), factors, None
-    )
+    nearer = _largest_errors(
+        own, reference.angle_positions(positions), factors, None
+    ) > _largest_errors(free, reference.angle_positions(positions, free.axes), factors, None)
     return Rotations(
         np.where(nearer, free.frequencies, own.frequencies),
         np.where(nearer, free.amplitudes, own.amplitudes),
@@ -541,11 +547,11 @@ def _nearest_on_axes(
     )
 
 
-def _rates(rotations: Rotations, reference: Reference) -> Reals:
-    """The frequencies that tolerances follow.
+def _tolerance_frequencies(rotations: Rotations, reference: Reference) -> Reals:
+    """Return the frequencies that tolerances follow.
 
-    Positions with a gap show a frequency modulo 2π/gap alone: then the reference's is taken where
-    it is faster, for what looks slow may be fast.
+    Positions with a gap determine a frequency only modulo 2π/gap. There, the reference's is taken
+    if it is higher, since a frequency that looks low may be high.
     """
     right = reference.frequencies
     if rotations.gap == 1 or right.shape != rotations.frequencies.shape:
@@ -553,22 +559,22 @@ def _rates(rotations: Rotations, reference: Reference) -> Reals:
     return np.maximum(np.abs(rotations.frequencies), np.abs(right))
 
 
-def _missed(
+def _largest_errors(
     rotations: Rotations,
     positions: Integers,
     factors: ComplexRows,
     tolerance: Tolerance | None,
 ) -> Reals:
-    """By how much each pair is missed at worst, as a share of the tolerance if there is one."""
+    """Return the largest error of each pair, as a share of the tolerance if there is one."""
     missed = np.abs(factors - rotations.at(positions))  # (P, pairs)
     if tolerance is not None:
         missed /= tolerance.cells(positions, rotations.frequencies)
     return np.asarray(np.where(np.isfinite(missed), missed, np.inf).max(axis=0))
 
 
-def _turns(rotations: Rotations, reference: Reference) -> Callable[[Integers], ComplexRows]:
-    """The factors exp(i·p·ω) of fitted rotations, exact at any position."""
+def _factors_of(rotations: Rotations, reference: Reference) -> Callable[[Integers], ComplexRows]:
+    """Return the function of factors exp(i·p·ω) of fitted rotations, exact at any position."""
     along = reference.coordinates
     if along is not None and rotations.axes is not None:
         along = replace(along, axes=rotations.axes)
-    return Turns.of(rotations.frequencies, reference.engine, along).at
+    return RotationFactors.of(rotations.frequencies, reference.engine, along).at

@@ -1,7 +1,9 @@
-"""The lengths at which a rotation changes; anything else is compared at one length.
+"""Find the lengths at which a rotation changes.
 
-Rules such as dynamic NTK and LongRoPE give other frequencies to longer sequences. Which lengths
-those are is found from the frequencies alone, so that it holds of any scheme, a user's included.
+Rules such as dynamic NTK and LongRoPE give other frequencies to longer sequences. The lengths are
+found from the frequencies alone, so any scheme works, a user's included. Everything else compares
+at one length.
+
 Imports NumPy: import it only where something is computed.
 """
 
@@ -21,18 +23,18 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.declare import Scheme
 
 _FURTHER = 4
-"""Doublings past a length from which a rule goes on to give other frequencies."""
+"""Number of doublings past the last switch that are tried if a rule continues to change."""
 
 _MOST_SWITCHES = 8
-"""Of a rule that is taken to have no end of them: models that are known have one or two."""
+"""A rule with this many switches is assumed to have no last one; known models have one or two."""
 
 
 class LengthRule(Record):
-    """How a rotation depends on the length of the sequence.
+    """The dependence of a rotation on the length of the sequence.
 
-    ``switches`` are the first lengths of what differs from the length before. After the last, any
-    length may differ from the one before, where the rule ``goes_on``. They are looked for between
-    powers of two that differ: what changes and changes back between two of them is not seen.
+    ``switches`` are the first lengths at which it differs from the length before. With ``goes_on``,
+    every length after the last switch may differ from the one before. A change that is reverted
+    between two powers of two is not found.
     """
 
     switches: tuple[int, ...] = ()
@@ -40,7 +42,7 @@ class LengthRule(Record):
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Lengths on both sides of each switch, and past one after which the rule goes on."""
+        """The lengths on both sides of each switch, and later ones if the rule goes on."""
         lengths = [length for switch in self.switches for length in (switch - 1, switch)]
         if self.goes_on:
             last = self.switches[-1] - 1
@@ -49,7 +51,7 @@ class LengthRule(Record):
 
 
 def depends_on_length(scheme: Scheme, given: Mapping[str, Any]) -> bool:
-    """Whether a parameter follows the length of the sequence, and none was given in its place."""
+    """Return whether a parameter follows the length of the sequence and was not given."""
     return any(
         parameter.rules.follows_length and given.get(name) is None
         for name, parameter in scheme.parameters.items()
@@ -57,7 +59,7 @@ def depends_on_length(scheme: Scheme, given: Mapping[str, Any]) -> bool:
 
 
 def length_rule(scheme: Scheme, given: Mapping[str, Any]) -> LengthRule:
-    """At which lengths a rotary scheme with parameters changes.
+    """Return the lengths at which a rotary scheme with parameters changes.
 
     >>> from posenc_cli.catalogue import find
     >>> length_rule(find("rope-dynamic"), {"max_position_embeddings": 4096})
@@ -82,9 +84,9 @@ def length_rule(scheme: Scheme, given: Mapping[str, Any]) -> LengthRule:
     for power in (1 << power for power in range(LARGEST_POSITION.bit_length())):
         after = state(power)
         if after is None:
-            break  # what no length past it has, no comparison needs
+            break  # the scheme rejects longer sequences
         while before != after:
-            high = power  # whose state is another: the first such, where what comes stays
+            high = power  # bisect for the first length with another state
             while high - start > 1:
                 middle = (start + high) // 2
                 start, high = (middle, high) if state(middle) == before else (start, middle)

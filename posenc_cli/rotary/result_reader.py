@@ -1,6 +1,6 @@
-"""One result of a function, read block by block: how it changes pairs at each position.
+"""Read the result of a function block by block: how it changes pairs at each position.
 
-This module finds which columns the function pairs, from its results for unit vectors.
+In: results for unit vectors or for probes. Out: the columns that the function pairs, and a subject.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.inference.turning import ColumnPairing, PositionRows, SubjectBlock, Turning
+from posenc_cli.inference.turning import ColumnPairing, PositionRows, SubjectBlock, SubjectRotation
 from posenc_cli.records import Record
 from posenc_cli.rotary.codes import SubjectKind
 from posenc_cli.rotary.subject import Subject
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, Reals, UnitMatrices
 
 _LARGE = 1 << 15
-"""From so many positions on, factors are kept in single precision, which represents float32
+"""Number of positions from which factors are kept in single precision, which represents float32
 results."""
 
 
 @dataclass
 class _CallCache:
-    """The matrices of a function that are kept, read with one pairing."""
+    """The matrices of a function's calls, read with one pairing."""
 
     pairing: ColumnPairing
     turned: NumberArray
@@ -50,7 +50,7 @@ class _CallCache:
     def parts(self) -> tuple[NumberArray, NumberArray, Reals, Reals]:
         return self.turned, self.mirrored, self.rest, self.passed
 
-    def turning(self, places: PositionRows, dtype: str) -> Turning:
+    def rotation(self, places: PositionRows, dtype: str) -> SubjectRotation:
         mirrors, strays = bool(np.any(self.mirrored)), bool(np.any(self.rest))
 
         def read(rows: SomeRows) -> SubjectBlock:
@@ -62,13 +62,13 @@ class _CallCache:
                 self.passed[rows] if strays else None,
             )
 
-        return Turning(places, self.pairing.pairs, dtype, 3, self.pairing, read)
+        return SubjectRotation(places, self.pairing.pairs, dtype, 3, self.pairing, read)
 
 
 class ResultReader:
-    """One result of a function, read block by block.
+    """A reader of one result of a function, block by block.
 
-    ``conduct`` are the fields of its subject that tell how it behaves beside rotating.
+    ``other_fields`` are the fields of its subject about behaviour other than rotation.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class ResultReader:
         reference: Reference,
         places: PositionRows,
         sample: tuple[Integers, Returned],
-        conduct: dict[str, Any],
+        other_fields: dict[str, Any],
     ) -> None:
         positions, returned = sample
         self._reference, self._places, self._dtype = reference, places, returned.dtype
-        self._conduct = conduct
+        self._other_fields = other_fields
         own = pairing_of(positions, returned.values, reference)
         self.pairing = own
         pairings = [own]
@@ -95,11 +95,11 @@ class ResultReader:
         count = self._places.count
         return [_CallCache.empty(pairing, count, self._kind) for pairing in self._pairings]
 
-    def like(self, other: ResultReader) -> bool:
-        """Whether everything that was read of another result equals what was read of this one."""
-        return (self._dtype, self._conduct, self.pairing) == (
+    def equals(self, other: ResultReader) -> bool:
+        """Return whether everything that was read equals what another reader read."""
+        return (self._dtype, self._other_fields, self.pairing) == (
             other._dtype,
-            other._conduct,
+            other._other_fields,
             other.pairing,
         ) and all(
             np.array_equal(one, another)
@@ -110,9 +110,9 @@ class ResultReader:
     def take(
         self, rows: Integers, results: NumberArray, probes: PairProbes | None = None
     ) -> Integers:
-        """Keep the results for the vectors of ``probes`` at some rows, or for all unit vectors.
+        """Store the results for the vectors of ``probes`` at some rows, or for all unit vectors.
 
-        Returns the rows for which the probes alone are not enough: these are to be read again.
+        Returns the rows for which the probes are not enough: they must be read again.
         """
         entries, exact = (Entries.of(results), None) if probes is None else probes.read(results)
         for cache in self._caches:
@@ -121,27 +121,30 @@ class ResultReader:
         return rows[:0] if exact is None else rows[~exact]
 
     def subject(self, target: str, *, both: bool) -> Subject:
-        """The subject that was read; ``both`` says that q and k were compared."""
-        turnings = [cache.turning(self._places, self._dtype) for cache in self._caches]
+        """Return the subject that was read; ``both`` says that q and k were compared."""
+        rotations = [cache.rotation(self._places, self._dtype) for cache in self._caches]
         mismatch = None
         if self.pairing.pairs != self._reference.pairs:
-            # With more of them, columns may have changed places alone.
-            turn = "change" if self.pairing.pairs > self._reference.pairs else "rotate"
+            # More pairs than the reference has: columns may only have been reordered.
+            verb = "change" if self.pairing.pairs > self._reference.pairs else "rotate"
             right = 2 * self._reference.pairs
-            mismatch = f"{2 * self.pairing.pairs} dimensions {turn}; the reference rotates {right}"
+            mismatch = f"{2 * self.pairing.pairs} dimensions {verb}; the reference rotates {right}"
         return Subject(
             SubjectKind.IMPL,
             target,
-            turnings[0],
-            None if mismatch else turnings[-1],
+            rotations[0],
+            None if mismatch else rotations[-1],
             mismatch,
             notes=("q and k were both checked",) if both else (),
-            **self._conduct,
+            **self._other_fields,
         )
 
 
 class Entries(Record):
-    """Entries (k, m) of matrices [k, j, o] at columns j and o, (m,) each; all others are 0."""
+    """The entries (k, m) of matrices [k, j, o] at columns j and o, (m,) each; all others are 0.
+
+    A matrix has the result for unit vector j in row j.
+    """
 
     values: NumberArray
     j: Integers
@@ -149,16 +152,16 @@ class Entries(Record):
 
     @classmethod
     def of(cls, matrices: UnitMatrices) -> Entries:
-        """All entries of matrices (k, columns, columns)."""
+        """Return all entries of matrices (k, columns, columns)."""
         j, o = np.indices(matrices.shape[1:]).reshape(2, -1)
         return cls(matrices.reshape(len(matrices), -1), j, o)
 
     @np.errstate(invalid="ignore")  # infinite values
     def read_as(self, pairing: ColumnPairing) -> tuple[NumberArray, NumberArray, Reals, Reals]:
-        """Rotated and mirrored parts of each pair, the norm of the rest, and a part of that norm.
+        """Return each pair's rotated and mirrored parts, the norm of the rest, and a part of it.
 
-        The part is due to columns without a pair: without it, the norm of the rest is so much
-        smaller. Columns without a pair should stay as they are.
+        Unpaired columns should stay as they are. The last result is the part of the norm that is
+        due to them: without it, the norm would be that much smaller.
         """
         columns = int(self.j.max()) + 1
         places = np.full((columns, columns), -1)
@@ -194,12 +197,12 @@ class Entries(Record):
 class PairProbes:
     """Four vectors that show how each pair of a pairing changes, and whether anything else changes.
 
-    The first has 1 in one column of each pair, the second in the other. They show each entry of a
-    map that mixes only these two and keeps unpaired columns, exactly if products with 1 and sums
-    with 0 are exact. The results of the other two vectors then follow. A further entry adds a
-    column's number in these minus the number of the pair that it was taken for. Numbers of any two
-    pairs differ by a factor of four in one of the two vectors. Signs and fractions keep several
-    such entries from cancelling.
+    The first has 1 in one column of each pair, the second in the other. They show every entry of a
+    map that mixes only these two and keeps unpaired columns. The entries are exact if products with
+    1 and sums with 0 are. The results of the other two vectors then follow. A further entry would
+    add its column's number to them, minus the number of the pair that it was taken for. Numbers of
+    any two pairs differ by a factor of four in one of the two vectors. Signs and fractions keep
+    several such entries from cancelling.
     """
 
     def __init__(self, pairing: ColumnPairing, columns: int) -> None:
@@ -217,15 +220,15 @@ class PairProbes:
             vector[:] *= generator.uniform(1, 1.25, columns) * generator.choice([-1, 1], columns)
         self._j = np.array([*first, *first, *second, *second])
         self._o = np.array([*pairing.out_first, *pairing.out_second] * 2)
-        stays = np.zeros(columns)
-        stays[self._j[self._j == self._o]] = np.nan  # the first two vectors show it
-        stays[self._others] = 1
-        self._still = np.flatnonzero(np.isfinite(stays))
-        self._stays = stays[self._still]
+        known = np.zeros(columns)
+        known[self._j[self._j == self._o]] = np.nan  # the first two vectors show these entries
+        known[self._others] = 1
+        self._known_columns = np.flatnonzero(np.isfinite(known))
+        self._known_values = known[self._known_columns]
 
     @np.errstate(all="ignore")  # infinite values and NaN count as differences
     def read(self, results: NumberArray) -> tuple[Entries, Flags]:
-        """The entries at positions, and at which positions all other entries are 0.
+        """Return the entries at positions, and the positions at which all other entries are 0.
 
         ``results`` are those of the vectors, (positions, 4, columns).
         """
@@ -244,21 +247,14 @@ class PairProbes:
             exact &= (np.abs(off, out=off) <= limit * (np.abs(first) + np.abs(second))).all(axis=1)
             off = np.abs(results[:, probe, self._others] - given[self._others])
             exact &= (off <= limit * np.abs(given[self._others])).all(axis=1)
-        j, o = (np.append(own, self._still) for own in (self._j, self._o))
-        stays = np.broadcast_to(self._stays, (len(results), self._still.size))
-        return Entries(np.concatenate([values, stays], axis=1, dtype=values.dtype), j, o), exact
-
-
-def read_as(
-    matrices: UnitMatrices, pairing: ColumnPairing
-) -> tuple[NumberArray, NumberArray, Reals, Reals]:
-    """Rotated and mirrored parts of matrices [k, j, o], column o of unit vector j, and the rest."""
-    return Entries.of(matrices).read_as(pairing)
+        j, o = (np.append(own, self._known_columns) for own in (self._j, self._o))
+        known = np.broadcast_to(self._known_values, (len(results), self._known_columns.size))
+        return Entries(np.concatenate([values, known], axis=1, dtype=values.dtype), j, o), exact
 
 
 _ROUNDINGS = 2
-"""In units in the last place of both products. The products and their sum have one; the factors
-that were read, multiplied by an amplitude, have another."""
+"""Error in units in the last place of both products. The products and their sum contribute one, and
+the factors, multiplied by an amplitude, another."""
 
 
 def pairing_of(
@@ -266,7 +262,7 @@ def pairing_of(
     matrices: UnitMatrices,
     reference: Reference,
 ) -> ColumnPairing:
-    """The pairing of a function's columns: the first known one that leaves little unexplained.
+    """Return a function's pairing of columns: the first known one that explains nearly all.
 
     If none does, each column is paired with the one that it mixes with most.
     """
@@ -274,18 +270,18 @@ def pairing_of(
     finite = np.where(np.isfinite(matrices), matrices, 0)
     strays = [stray(finite, candidate) for candidate in candidates]
     best = int(np.argmin(strays))
-    # This is more than a half precision leaves: no known pairing fits.
+    # This is more than the error of a half precision: no known pairing fits.
     if strays[best] > 1e-2:
         by_partners = _by_partners(positions, finite)
         if by_partners is not None and stray(finite, by_partners) < 0.5 * strays[best]:
-            return _in_order(by_partners, positions, finite, reference)
+            return _in_reference_order(by_partners, positions, finite, reference)
     # The reference's own pairing is kept if the rest is float32 rounding, or no other is nearer.
     return candidates[0 if strays[0] <= max(1e-3, 1.001 * strays[best]) else best]
 
 
 def stray(matrices: UnitMatrices, pairing: ColumnPairing) -> float:
-    """The largest part that neither rotates a pair nor scales an unpaired column."""
-    _, mirrored, rest, passed = read_as(matrices, pairing)
+    """Return the largest part that neither rotates a pair nor scales an unpaired column."""
+    _, mirrored, rest, passed = Entries.of(matrices).read_as(pairing)
     others = pairing.others(matrices.shape[1])
     become = matrices[:, :, others].astype(np.float64)  # (k, columns, others)
     sizes = np.einsum("kjj->k", become[:, others]) / max(len(others), 1)
@@ -295,17 +291,16 @@ def stray(matrices: UnitMatrices, pairing: ColumnPairing) -> float:
 
 
 def _by_partners(positions: Integers, matrices: UnitMatrices) -> ColumnPairing | None:
-    """Each column with the one that it mixes with most; None if these are not pairs.
+    """Pair each column with the one that it mixes with most; None if these are not pairs.
 
-    If columns come out in another order, as position 0 shows, they are paired by their order in the
-    input.
+    If the function also reorders columns, as position 0 shows, their order in the input counts.
     """
-    out = _order_of_columns(positions, matrices)
+    out = _output_columns(positions, matrices)
     mixing = np.abs(matrices[:, :, out]).max(axis=0)  # (columns, columns)
     mixing = np.maximum(mixing, mixing.T)
     np.fill_diagonal(mixing, 0)
     partners = mixing.argmax(axis=1)
-    # Less is the rounding of products that should be 0.
+    # Smaller values are roundings of products that should be 0.
     moved = [j for j in range(partners.size) if mixing[j, partners[j]] > 1e-6]
     if not moved or any(partners[partners[j]] != j for j in moved):
         return None
@@ -313,13 +308,16 @@ def _by_partners(positions: Integers, matrices: UnitMatrices) -> ColumnPairing |
     return _paired(first, [int(partners[j]) for j in first], out)
 
 
-def _order_of_columns(positions: Integers, matrices: UnitMatrices) -> Integers:
-    """Where each column comes out at position 0, which rotates nothing."""
+def _output_columns(positions: Integers, matrices: UnitMatrices) -> Integers:
+    """Return the output column of each input column at position 0, which is not rotated."""
     columns = np.arange(matrices.shape[1])
-    for still in np.abs(matrices[positions == 0][:1]):
-        order: Integers = still.argmax(axis=1)
+    for matrix in np.abs(matrices[positions == 0][:1]):
+        order: Integers = matrix.argmax(axis=1)
         permuted = np.eye(columns.size)[order]
-        if np.array_equal(np.sort(order), columns) and np.abs(still - permuted).max() < _SAME_TURN:
+        if (
+            np.array_equal(np.sort(order), columns)
+            and np.abs(matrix - permuted).max() < _SAME_ROTATION
+        ):
             return order
     return columns
 
@@ -329,22 +327,25 @@ def _paired(first: list[int], second: list[int], out: Integers) -> ColumnPairing
     return ColumnPairing(tuple(first), tuple(second), out_first, out_second, None, None)
 
 
-def _in_order(
+def _in_reference_order(
     pairing: ColumnPairing,
     positions: Integers,
     matrices: UnitMatrices,
     reference: Reference,
 ) -> ColumnPairing:
-    """The pairs in the reference's order if they rotate as its pairs do, each in its direction."""
-    turned = read_as(matrices, pairing)[0]  # (k, pairs)
-    right = reference.turns.at(positions)  # (k, pairs of the reference)
+    """Return the pairs in the reference's order and direction, if they rotate as its pairs do."""
+    turned = Entries.of(matrices).read_as(pairing)[0]  # (k, pairs)
+    right = reference.rotation.at(positions)  # (k, pairs of the reference)
     apart = np.stack(
-        [np.abs(way[:, :, None] - right[:, None]).max(axis=0) for way in (turned, turned.conj())]
+        [
+            np.abs(direction[:, :, None] - right[:, None]).max(axis=0)
+            for direction in (turned, turned.conj())
+        ]
     )  # (2, pairs, pairs of the reference)
     nearest = apart.min(axis=0)
     matching = nearest.argmin(axis=1)
     whole = np.array_equal(np.sort(matching), np.arange(pairing.pairs))
-    if not whole or nearest.min(axis=1).max() > _SAME_TURN:
+    if not whole or nearest.min(axis=1).max() > _SAME_ROTATION:
         return pairing
     backward, order = apart[1].min(axis=1) < apart[0].min(axis=1), np.argsort(matching)
     pairs = zip(pairing.first, pairing.second, backward, strict=True)
@@ -359,5 +360,5 @@ def _in_order(
     return _paired(first, second, out)
 
 
-_SAME_TURN = 1e-2
-"""For factors: two pairs rotate alike, as far as a half precision shows it."""
+_SAME_ROTATION = 1e-2
+"""Largest difference of the factors of two pairs that rotate alike, in a half precision."""

@@ -1,4 +1,4 @@
-"""Vectors before and after a rotation as a subject: a complex factor per pair and position."""
+"""Read vectors before and after a rotation as a complex factor per pair and position."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ import numpy as np
 
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.inference.tolerance import unit
-from posenc_cli.inference.turning import LAYOUTS, ColumnPairing, PositionRows, SubjectBlock, Turning
+from posenc_cli.inference.turning import (
+    LAYOUTS,
+    ColumnPairing,
+    PositionRows,
+    SubjectBlock,
+    SubjectRotation,
+)
 from posenc_cli.rotary.codes import SubjectKind
-from posenc_cli.rotary.subject import Subject, complex_of, row_positions
+from posenc_cli.rotary.subject import Subject, check_positions, complex_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows
@@ -23,16 +29,16 @@ if TYPE_CHECKING:
     from posenc_cli.rotary.subject import GivenRows, Matrices, Vectors
 
 
-_TURNS = 1e-2
-"""Of sizes: those of pairs that rotate, if too few do, scatter less in any format."""
+_ROTATION_SCATTER = 1e-2
+"""Relative scatter of factors' magnitudes: pairs that rotate scatter less in any format."""
 
 
-def vectors(files: Matrices, reference: Reference, positions: Positions | None) -> Subject:
-    """Vectors before and after the rotation, (L, d) each, from files."""
+def vectors(files: Matrices, reference: Reference, positions: Positions) -> Subject:
+    """Return the subject for two files of vectors, before and after the rotation, (L, d) each."""
     x, y = files
-    where = row_positions(x.shape[0], positions, "--rotated")
+    check_positions(x.shape[0], positions, "--rotated")
     name = f"{quoted_name(x.path)} {quoted_name(y.path)}"
-    return rotated_subject(x, y, y.dtype, reference, where, name=name)
+    return rotated_subject(x, y, y.dtype, reference, positions, name=name)
 
 
 def rotated_subject(
@@ -44,12 +50,12 @@ def rotated_subject(
     *,
     name: str = "rotated",
 ) -> Subject:
-    """Vectors before and after as a subject.
+    """Return the subject for vectors before and after the rotation.
 
-    One vector a position shows one complex number a pair: z = y/x, if it rotates pairs at all.
+    One vector per position shows one complex number per pair, z = y/x, assuming that pairs rotate.
 
-    Raises: InvalidInput when the vectors before are not finite, or leave a pair or a position
-        unseen.
+    Raises: InvalidInput if the vectors before are not finite, or are zero in a whole pair or at a
+        whole position.
     """
     places = PositionRows.of(positions)
     if not all(np.isfinite(x[rows]).all() for rows in places.row_blocks()):
@@ -57,10 +63,9 @@ def rotated_subject(
     if not any(x[rows].any() for rows in places.row_blocks()):
         raise InvalidInput(f"--rotated {name}: the vectors before the rotation are all zero")
 
-    def turning_of(pairing: ColumnPairing) -> Turning:
-        others = pairing.others(x.shape[1])
-        reader = _rotated_reader(x, y, pairing, others, places, most=4 * reference.scale)
-        return Turning(places, pairing.pairs, dtype, 4, pairing, reader)
+    def rotation_with(pairing: ColumnPairing) -> SubjectRotation:
+        reader = _rotated_reader(x, y, pairing, places, most=4 * reference.scale)
+        return SubjectRotation(places, pairing.pairs, dtype, 4, pairing, reader)
 
     notes: tuple[str, ...] = (
         "one vector per position: posenc assumes that pairs of dimensions rotate",
@@ -69,10 +74,10 @@ def rotated_subject(
     if width not in (reference.head, 2 * reference.pairs):
         if width < 2:
             raise InvalidInput(f"--rotated {name} has one column; rotary encodings rotate pairs")
-        own = turning_of(ColumnPairing.named(reference.content.layout, width // 2))
+        own = rotation_with(ColumnPairing.named(reference.content.layout, width // 2))
         mismatch = f"the vectors have {width} columns, a head of the reference {reference.head}"
         return Subject(SubjectKind.ROTATED, name, own, None, mismatch, notes=notes)
-    # Code may rotate a half or a quarter of the columns that it should.
+    # A likely mistake is to rotate a half or a quarter of the columns.
     fewer = [
         ColumnPairing.named(layout, reference.pairs // share)
         for share in (2, 4)
@@ -84,11 +89,14 @@ def rotated_subject(
     def before_and_after(rows: SomeRows) -> tuple[NumberArray, NumberArray]:
         return x[rows], y[rows]
 
-    turnings = [turning_of(pairing) for pairing in pairings]
-    own = _likeliest_turning(turnings, before_and_after)
-    if own.pairs != reference.pairs and _size_scatter(own, before_and_after) > _TURNS:
-        of_as_many = [other for other in turnings if other.pairs == reference.pairs]
-        own = _likeliest_turning(of_as_many, before_and_after)
+    rotations = [rotation_with(pairing) for pairing in pairings]
+    own = _likeliest_pairing(rotations, before_and_after)
+    if (
+        own.pairs != reference.pairs
+        and _magnitude_scatter(own, before_and_after) > _ROTATION_SCATTER
+    ):
+        of_as_many = [other for other in rotations if other.pairs == reference.pairs]
+        own = _likeliest_pairing(of_as_many, before_and_after)
     notes += _observation_notes(x, own.pairing or reference.pairing, places, name)
     if own.pairs != reference.pairs:
         mismatch = f"{2 * own.pairs} dimensions rotate; the reference rotates {2 * reference.pairs}"
@@ -98,7 +106,7 @@ def rotated_subject(
         SubjectKind.ROTATED,
         name,
         own,
-        own if alike else turning_of(reference.pairing),
+        own if alike else rotation_with(reference.pairing),
         notes=notes,
         vectors=before_and_after,
     )
@@ -107,10 +115,10 @@ def rotated_subject(
 def _observation_notes(
     x: GivenRows, pairing: ColumnPairing, places: PositionRows, name: str
 ) -> tuple[str, ...]:
-    """What to note of the share of pairs and positions that vectors show; a zero shows no turn.
+    """Return a note on the share of pairs that vectors show; a zero vector shows no rotation.
 
-    Raises: InvalidInput when a pair or a position other than 0 is never seen: nothing that is
-        done to it could fail a check.
+    Raises: InvalidInput if a pair or a position other than 0 is never observed, so that no error
+        there could be found.
     """
     first, second = list(pairing.first), list(pairing.second)
     pairs, cells = np.zeros(pairing.pairs, bool), 0
@@ -120,10 +128,10 @@ def _observation_notes(
         positions, before = places.at(rows), x[rows]
         seen = (before[:, first] != 0) | (before[:, second] != 0)
         cells += int(np.count_nonzero(seen))
-        turning = positions != 0
-        moving |= bool(turning.any())
-        pairs |= seen[turning].any(axis=0)
-        blanks += positions[turning & ~seen.any(axis=1)].tolist()
+        rotated = positions != 0
+        moving |= bool(rotated.any())
+        pairs |= seen[rotated].any(axis=0)
+        blanks += positions[rotated & ~seen.any(axis=1)].tolist()
     total = places.count * pairing.pairs
     counted = f"{cells} of {total} pairs can be checked"
     if moving and not pairs.all():
@@ -140,33 +148,33 @@ def _observation_notes(
         )
     if cells == total:
         return ()
-    # Rounded down: not all is not 100 %.
+    # Rounded down, so that 100 % means all.
     share = math.floor(1000 * cells / total) / 10
     return (f"{counted} ({share:g} %); the rest are zero before the rotation",)
 
 
-def _likeliest_turning(turnings: list[Turning], vectors: Vectors) -> Turning:
-    """The first pairing, unless another makes far better turns of the same vectors."""
-    best, least = turnings[0], _size_scatter(turnings[0], vectors)
-    # Sizes of right rotations scatter less, in float32 or by their own rounding.
+def _likeliest_pairing(rotations: list[SubjectRotation], vectors: Vectors) -> SubjectRotation:
+    """Return the first pairing, unless another gives far better rotations of the same vectors."""
+    best, least = rotations[0], _magnitude_scatter(rotations[0], vectors)
+    # Magnitudes of right rotations scatter less, in float32 or in their own format.
     good = max(1e-4, 4 * unit(best.dtype))
-    for turning in turnings[1:]:
+    for rotation in rotations[1:]:
         if least <= good:
             break
-        unlike = _size_scatter(turning, vectors)
-        # Judgement: half is no chance, since a wrong pairing scatters many times more.
-        if unlike < 0.5 * least:
-            best, least = turning, unlike
+        scatter = _magnitude_scatter(rotation, vectors)
+        # Judgement: half the scatter is not chance; a wrong pairing scatters many times more.
+        if scatter < 0.5 * least:
+            best, least = rotation, scatter
     return best
 
 
-def _size_scatter(turning: Turning, vectors: Vectors) -> float:
-    """How much the sizes of factors scatter, over pairs and positions: turns keep all lengths.
+def _magnitude_scatter(rotation: SubjectRotation, vectors: Vectors) -> float:
+    """Return the scatter of the factors' magnitudes: rotations keep all lengths.
 
-    Columns that no pair has may be multiplied.
+    Unpaired columns may be scaled.
     """
-    rows = turning.places.sample(256)
-    block = turning.read(rows)
+    rows = rotation.places.sample(256)
+    block = rotation.read(rows)
     sizes = np.abs(block.turned)
     if block.seen is not None:
         sizes = sizes[block.seen]
@@ -177,19 +185,19 @@ def _size_scatter(turning: Turning, vectors: Vectors) -> float:
     if block.rest is not None:
         rest = float(np.mean(block.rest))
         if block.passed is not None:
-            changed = np.minimum(block.passed, _no_multiple(turning, vectors, rows))
+            changed = np.minimum(block.passed, _distance_from_scaled(rotation, vectors, rows))
             rest = float(np.mean(block.rest - block.passed + changed))
     return float(np.mean(np.abs(sizes / max(np.median(sizes), 1e-30) - 1))) + rest
 
 
-def _no_multiple(turning: Turning, vectors: Vectors, rows: Integers) -> Reals:
-    """How far the columns that no pair has are from a multiple of themselves, each row as a share.
+def _distance_from_scaled(rotation: SubjectRotation, vectors: Vectors, rows: Integers) -> Reals:
+    """Return the relative distance of unpaired columns from a multiple of themselves.
 
     Shape: (n,).
     """
-    assert turning.pairing is not None
+    assert rotation.pairing is not None
     before, after = (values.astype(np.float64) for values in vectors(rows))
-    others = list(turning.pairing.others(before.shape[1]))
+    others = list(rotation.pairing.others(before.shape[1]))
     size = np.linalg.norm(before, axis=1)  # (n,)
     kept, gained = before[:, others], after[:, others]
     products = (kept * kept).sum(axis=1)
@@ -202,19 +210,18 @@ def _rotated_reader(
     x: GivenRows,
     y: GivenRows,
     pairing: ColumnPairing,
-    others: Sequence[int],
     places: PositionRows,
     *,
     most: float,
 ) -> Callable[[SomeRows], SubjectBlock]:
-    """What reads factors y/x; one larger than ``most`` is cut to it, as no turn can be so large.
+    """Return a function that reads factors y/x; those above ``most`` are limited to it.
 
-    Of a row that is longer than before, that is as many times more. The columns ``others`` are
-    meant to stay.
+    If a vector is longer after the rotation, the limit is that many times higher. Unpaired columns
+    should stay as they are.
     """
     first, second = list(pairing.first), list(pairing.second)
     out_first, out_second = list(pairing.out_first), list(pairing.out_second)
-    others = list(others)
+    others = list(pairing.others(x.shape[1]))
 
     def read(rows: SomeRows) -> SubjectBlock:
         before, after = x[rows].astype(np.float64), y[rows].astype(np.float64)
@@ -229,7 +236,7 @@ def _rotated_reader(
         rest = passed + np.linalg.norm(lost, axis=1) / length
         # Not a reciprocal: 1/x of a small x would be infinite.
         numbers = np.where(np.isfinite(after), after, 0)
-        with np.errstate(invalid="ignore"):  # what is no number stays none, alone in its row
+        with np.errstate(invalid="ignore"):  # a NaN affects only its own pair
             factors = np.divide(turned, pairs, out=np.full_like(turned, 1), where=seen)
             longer = np.maximum(np.linalg.norm(numbers, axis=1) / length, 1)  # (n,)
             factors /= np.maximum(np.abs(factors) / (most * longer[:, None]), 1)  # (n, pairs)

@@ -1,7 +1,8 @@
-"""The subject of a check: tables, frequencies, rotated vectors, or posenc's own tables.
+"""Build the subject of a check from tables, frequencies, or posenc's own tables.
 
-This module turns arrays into rotations of dimension pairs. :mod:`posenc_cli.checks.calling` reads
-functions.
+In: arrays or files. Out: a subject whose rows are rotations of dimension pairs.
+:mod:`posenc_cli.rotary.rotated` reads rotated vectors, and :mod:`posenc_cli.rotary.result_reader`
+the results of functions.
 """
 
 from __future__ import annotations
@@ -20,17 +21,16 @@ from posenc_cli.files.source import SeveralArrays
 from posenc_cli.formulas.parameters import as_text, option_words
 from posenc_cli.formulas.tables import paired_columns, rotary_placements
 from posenc_cli.inference.fitting import fit
-from posenc_cli.inference.reference import Reference, Turns
+from posenc_cli.inference.reference import Reference, RotationFactors
 from posenc_cli.inference.tolerance import Tolerance, unit
 from posenc_cli.inference.turning import (
     LAYOUTS,
     ColumnPairing,
     PositionRows,
     SubjectBlock,
-    Turning,
+    SubjectRotation,
 )
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
-from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.codes import SubjectKind
 from posenc_cli.rotary.findings import sample_of
@@ -42,9 +42,10 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.tables import Layout
     from posenc_cli.inference.turning import SomeRows
     from posenc_cli.numerics.arrays import ComplexRows, Flags, NumberArray, Reals
+    from posenc_cli.positions import Positions
 
     Vectors = Callable[[SomeRows], tuple[NumberArray, NumberArray]]
-    """Vectors before and after the rotation, a row each."""
+    """Vectors before and after the rotation, one per row."""
 
 GivenArray = str | Loaded
 """The path of a file that holds an array, or an array in memory."""
@@ -58,42 +59,42 @@ class FirstColumns(Record):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """The numbers of rows and columns."""
         return self.table.shape[0], self.count
 
     def __getitem__(self, rows: SomeRows) -> NumberArray:
-        """Some of the rows."""
         return self.table[rows][:, : self.count]
 
 
 if TYPE_CHECKING:
     GivenRows = NumberArray | FileRows | FirstColumns
-    """A matrix, or one in a file, read some rows at a time."""
+    """A matrix in memory, or one in a file that is read some rows at a time."""
 
-_WIDE = 2048
-"""Pairs that are evaluated whatever the reference has: 16 times a head of 256, in under a
-second."""
+_ALWAYS_EVALUATED = 2048
+"""Largest number of pairs that is always evaluated, whatever the reference has: 16 times a head of
+256, in under a second."""
 
 
 class Subject(Record):
-    """Something that rotates queries and keys, or says how.
+    """Something that rotates queries and keys, or data that determines such a rotation.
 
     ``own`` is its rotation, with its own pairing of columns. ``as_reference`` has the reference's
     pairing; it is None if the number of columns differs, as ``mismatch`` then says. ``frequencies``
     are set if the subject consists of frequencies only. ``notes`` are for the reader of the
-    findings. ``broken`` lists values that are not finite, and ``irregular`` the reasons why a
-    function does not map each row by its position. ``other_calls`` lists kinds of calls with other
-    results than the measured ones. ``call`` says how a function was called. ``key`` is the rotation
-    of keys if the function rotates queries and keys. ``vectors`` returns rows before and after, if
-    the subject is vectors. For a function, ``returned_half`` says in which half precision all
-    results for random vectors are exact, and ``returned_tables`` that it returned tables and is
+    findings. ``vectors`` returns rows before and after, if the subject is vectors.
+
+    ``broken`` lists non-finite values, and ``irregular`` the reasons why a function does not map
+    each row by its position. ``other_calls`` lists kinds of calls with other results than the
+    measured ones. ``call`` says how a function was called. ``key`` is the rotation of keys, if the
+    function rotates queries and keys. ``returned_half`` is the half precision in which all its
+    results for random vectors are exact. ``returned_tables`` says that it returned tables and is
     judged by them.
     """
 
     kind: SubjectKind
     name: str
-    own: Turning
-    as_reference: Turning | None
+    own: SubjectRotation
+    as_reference: SubjectRotation | None
     mismatch: str | None = None
     frequencies: Reals | None = None
     notes: tuple[str, ...] = ()
@@ -107,25 +108,25 @@ class Subject(Record):
     returned_tables: bool = False
 
     def far_wider(self, reference: Reference) -> bool:
-        """Whether it has so many more pairs than the reference that none is evaluated.
+        """Return whether it has so many more pairs than the reference that none is evaluated.
 
         The verdict is known from the widths; more details are not worth minutes.
         """
-        return self.as_reference is None and self.own.pairs > max(_WIDE, reference.head)
+        return self.as_reference is None and self.own.pairs > max(_ALWAYS_EVALUATED, reference.head)
 
     @property
     def is_tables(self) -> bool:
-        """Whether it is cosines and sines, given or returned by a function."""
+        """Whether it consists of cosines and sines, given or returned by a function."""
         return self.kind == SubjectKind.TABLES or self.returned_tables
 
     @property
     def unmeasured(self) -> str:
-        """Why unit vectors do not tell how it treats others; empty if they do."""
+        """The reason why unit vectors do not show how it treats others; empty if they do."""
         return next(filter(None, (one.unlike for one in self.irregular)), "")
 
     @property
     def no_map(self) -> str:
-        """Why it cannot be a right map of vectors; empty if it can."""
+        """The reason why it cannot be a right map of vectors; empty if it can."""
         if self.broken:
             return ("the function " if self.kind == SubjectKind.IMPL else "") + self.broken[0]
         return self.irregular[0].text if self.irregular else ""
@@ -137,7 +138,7 @@ class Subject(Record):
 
 
 def own_tables(reference: Reference, positions: Positions) -> Subject:
-    """The tables that posenc writes, as float32 (as float64 if amplitudes grow)."""
+    """Return the subject for posenc's own tables: float32, or float64 if amplitudes grow."""
     waves = reference.content.waves
     placements = rotary_placements("interleaved", waves.count)
     places = PositionRows.of(positions)
@@ -145,13 +146,13 @@ def own_tables(reference: Reference, positions: Positions) -> Subject:
     dtype = FLOAT32 if waves.growth is None else FLOAT64
 
     def read(rows: SomeRows) -> SubjectBlock:
-        where = places.at(rows)
-        out = np.empty((where.shape[0], 2 * waves.count), dtype.numpy)
-        filler.fill(out, where, placements, dtype=dtype)
-        return SubjectBlock(where, complex_of(out[:, 0::2], out[:, 1::2]))
+        block_positions = places.at(rows)
+        out = np.empty((block_positions.shape[0], 2 * waves.count), dtype.numpy)
+        filler.fill(out, block_positions, placements, dtype=dtype)
+        return SubjectBlock(block_positions, complex_of(out[:, 0::2], out[:, 1::2]))
 
-    turning = Turning(places, waves.count, dtype.name, 1, reference.pairing, read)
-    return Subject(SubjectKind.POSENC, reference.encoding.bound.scheme.name, turning, turning)
+    rotation = SubjectRotation(places, waves.count, dtype.name, 1, reference.pairing, read)
+    return Subject(SubjectKind.POSENC, reference.encoding.bound.scheme.name, rotation, rotation)
 
 
 Matrices = tuple[FileRows, FileRows]
@@ -159,12 +160,12 @@ Matrices = tuple[FileRows, FileRows]
 
 
 def name_of(given: GivenArray) -> str:
-    """The name of an array in messages."""
+    """Return the name of an array in messages."""
     return quoted_name(given) if isinstance(given, str) else given.path
 
 
 def matrix_pair(first: GivenArray, second: GivenArray, flag: str) -> Matrices:
-    """Two matrices of the same shape.
+    """Return two matrices of the same shape.
 
     Raises: InvalidInput if their shapes differ, or one is not a matrix of real numbers.
     """
@@ -179,14 +180,14 @@ def matrix_pair(first: GivenArray, second: GivenArray, flag: str) -> Matrices:
     return matrices
 
 
-def tables_side_by_side(given: GivenArray, flag: str) -> Matrices:
-    """Cosines and sines from one file: two arrays by name, or the two halves of the columns.
+def tables_side_by_side(given: GivenArray) -> Matrices:
+    """Return cosines and sines from one file: two arrays by name, or the two halves of the columns.
 
     Raises: InvalidInput if it is not a matrix, has an odd number of columns, or has several arrays
-    but not exactly one with cos and one with sin in its name.
+        but not exactly one with cos and one with sin in its name.
     """
     try:
-        stack = _stack_of(given, flag)
+        stack = _stack_of(given, "--tables")
         if stack.matrix.shape[1] % 2 == 0:
             return stack.halves()
     except SeveralArrays as several:
@@ -196,15 +197,15 @@ def tables_side_by_side(given: GivenArray, flag: str) -> Matrices:
         if [len(names) for names in named] != [1, 1] or named[0] == named[1]:
             raise
         cos, sin = (f"{given}:{names[0]}" for names in named)
-        return matrix_pair(cos, sin, flag)
+        return matrix_pair(cos, sin, "--tables")
     raise InvalidInput(
-        f"{flag} {name_of(given)} has an odd number of columns; one file for both tables has "
+        f"--tables {name_of(given)} has an odd number of columns; one file for both tables has "
         "the sines beside the cosines"
     )
 
 
 def _stack_of(given: GivenArray, flag: str) -> FileStack:
-    """The real matrix in a file or in memory, without leading axes of length 1.
+    """Return the real matrix in a file or in memory, without leading axes of length 1.
 
     Raises: InvalidInput if it is not a matrix of real numbers.
     """
@@ -214,14 +215,12 @@ def _stack_of(given: GivenArray, flag: str) -> FileStack:
         raise InvalidInput(f"{flag} {name_of(given)}: {error.rule}") from None
 
 
-def row_positions(rows: int, positions: Positions | None, flag: str) -> Positions:
-    """The positions of the rows of a file: 0, 1, … if none are given.
+def check_positions(rows: int, positions: Positions, flag: str) -> None:
+    """Check that the rows of a file can have these positions.
 
-    Raises: InvalidInput if more positions are given than there are rows, or fewer that do not start
-    at 0: then it is open which rows they mean.
+    Raises: InvalidInput if there are more positions than rows, or fewer that do not start at 0, so
+        that their rows are unknown.
     """
-    if positions is None:
-        return Positions.contiguous(0, rows)
     if positions.count < rows and positions.ranges != (range(positions.count),):
         raise InvalidInput(
             f"{flag} has {rows} rows, but {positions.count} positions are requested: give one "
@@ -229,34 +228,33 @@ def row_positions(rows: int, positions: Positions | None, flag: str) -> Position
         )
     if positions.count > rows:
         raise InvalidInput(f"{flag} has {rows} rows, but {positions.count} positions are requested")
-    return positions
 
 
-def tables(files: Matrices, reference: Reference, positions: Positions | None) -> Subject:
-    """Tables of cosines and sines from files, (L, d/2), or (L, d) with repeated values."""
+def tables(files: Matrices, reference: Reference, positions: Positions) -> Subject:
+    """Return the subject for files of cosines and sines: (L, d/2), or (L, d) repeated."""
     cos, sin = files
     dtype = max((cos.dtype, sin.dtype), key=unit)
     rows, columns = cos.shape
-    if positions is not None and rows < positions.count <= columns:
+    if rows < positions.count <= columns:
         raise InvalidInput(
             f"--tables has {rows} rows, but {positions.count} positions are requested",
             hint=f"it has {columns} columns: is it transposed? Without --len, posenc checks that",
         )
-    where = row_positions(rows, positions, "--tables")
+    check_positions(rows, positions, "--tables")
     name = " ".join(dict.fromkeys(map(quoted_name, (cos.path, sin.path))))
-    subject = table_subject(cos, sin, dtype, reference, where, name=name)
+    subject = table_subject(cos, sin, dtype, reference, positions, name=name)
     if cos.path != sin.path:
         return subject
-    if where.ranges[0][0] == 0 and rows > 1:
+    if positions.ranges[0][0] == 0 and rows > 1:
         _check_both(cos, sin, quoted_name(cos.path))
     read = "one file for both tables: cosines first, then sines"
     return replace(subject, notes=(read, *subject.notes))
 
 
 def _check_both(cos: GivenRows, sin: GivenRows, name: str) -> None:
-    """Check that one file has cosines and sines: at position 0 they are 1 and 0.
+    """Check that one file has both cosines and sines: at position 0 they are 1 and 0.
 
-    Raises: InvalidInput.
+    Raises: InvalidInput if it does not.
     """
     first, second = (np.concatenate([own[row : row + 1] for own in (cos, sin)]) for row in (0, 1))
     if np.ptp(first) == 0 != np.ptp(second):
@@ -276,15 +274,15 @@ def table_subject(
     *,
     name: str = "tables",
 ) -> Subject:
-    """The subject for tables of cosines and sines; ``dtype`` is the format they were stored in."""
+    """Return the subject for tables of cosines and sines that were stored in ``dtype``."""
     places, width = PositionRows.of(positions), cos.shape[1]
-    kept = _turning_columns(cos, sin, reference, places)
+    kept = _count_rotated_columns(cos, sin, reference, places)
     if kept == width:
         return _subject_of_columns(cos, sin, reference, places, dtype=dtype, name=name)
     first, second = FirstColumns(cos, kept), FirstColumns(sin, kept)
     subject = _subject_of_columns(first, second, reference, places, dtype=dtype, name=name)
-    beside = f"the last {width - kept} columns have cosine 1 and sine 0: they do not rotate"
-    return replace(subject, notes=(beside, *subject.notes))
+    note = f"the last {width - kept} columns have cosine 1 and sine 0: they do not rotate"
+    return replace(subject, notes=(note, *subject.notes))
 
 
 def _subject_of_columns(
@@ -296,7 +294,7 @@ def _subject_of_columns(
     dtype: str,
     name: str,
 ) -> Subject:
-    """The subject for tables whose columns all belong to pairs that rotate, or should."""
+    """Return the subject for tables whose columns all belong to pairs that rotate, or should."""
     width = cos.shape[1]
     notes = []
     if places.count < cos.shape[0]:
@@ -306,30 +304,30 @@ def _subject_of_columns(
     def half(rows: SomeRows) -> SubjectBlock:
         return SubjectBlock(places.at(rows), complex_of(cos[rows], sin[rows]))
 
-    def turning_of(pairing: ColumnPairing | None) -> Turning:
+    def rotation_with(pairing: ColumnPairing | None) -> SubjectRotation:
         if pairing is None:
-            return Turning(places, width, dtype, roundings, None, half)
+            return SubjectRotation(places, width, dtype, roundings, None, half)
         reader = _full_reader(cos, sin, pairing, places)
-        return Turning(places, pairing.pairs, dtype, roundings, pairing, reader)
+        return SubjectRotation(places, pairing.pairs, dtype, roundings, pairing, reader)
 
     repeated = _repeated_layout(cos, sin, places, parts=reference.content.blocks)
-    if width == reference.pairs and (repeated is None or _repeats(reference, repeated)):
+    if width == reference.pairs and (repeated is None or _pairs_occur_twice(reference, repeated)):
         notes.append("one column per pair: no layout to check")
-        turning = turning_of(None)
-        return Subject(SubjectKind.TABLES, name, turning, turning, notes=tuple(notes))
-    half_table = turning_of(None)
+        rotation = rotation_with(None)
+        return Subject(SubjectKind.TABLES, name, rotation, rotation, notes=tuple(notes))
+    half_table = rotation_with(None)
     is_half = repeated is None and (
-        ladder_of_all(half_table)
+        _rates_decrease(half_table)
         or ((wider := of_width(reference, width)) is not None and fits(half_table, wider.reference))
     )
     if width == 2 * reference.pairs and not is_half:
-        right = turning_of(reference.pairing)
+        right = rotation_with(reference.pairing)
         own = right
         if repeated is not None and repeated != reference.content.layout:
             parts = reference.content.blocks
-            own = turning_of(ColumnPairing.named(repeated, reference.pairs, parts=parts))
+            own = rotation_with(ColumnPairing.named(repeated, reference.pairs, parts=parts))
         if (repeated, reference.content.layout) == ("half", "interleaved"):
-            # GLM, Helium and DeepSeek store them so and reorder them later.
+            # GLM, Helium and DeepSeek store halves and reorder them later.
             notes.append(
                 "stored as halves, [a a]: right for interleaved pairs only if the code reorders "
                 "the columns (check it with --impl or --rotated)"
@@ -338,7 +336,7 @@ def _subject_of_columns(
         return Subject(SubjectKind.TABLES, name, own, right, notes=tuple(notes))
     own = half_table
     if repeated is not None:
-        own = turning_of(ColumnPairing.named(repeated, width // 2))
+        own = rotation_with(ColumnPairing.named(repeated, width // 2))
     read = "" if repeated is None else ", each value twice"
     mismatch = (
         f"the tables rotate {own.pairs} pairs ({width} columns{read}); the reference rotates "
@@ -347,33 +345,33 @@ def _subject_of_columns(
     return Subject(SubjectKind.TABLES, name, own, None, mismatch, notes=tuple(notes))
 
 
-def _turning_columns(
+def _count_rotated_columns(
     cos: GivenRows, sin: GivenRows, reference: Reference, places: PositionRows
 ) -> int:
-    """How many columns of tables rotate: fewer if the rest of a whole head is 1 and 0."""
+    """Return the number of table columns that rotate: fewer if the rest of the head is 1 and 0."""
     width = int(cos.shape[1])
-    turning: dict[int, int] = {
+    rotary_columns: dict[int, int] = {
         reference.head: 2 * reference.pairs,
         reference.head // 2: reference.pairs,
     }
-    count = turning.get(width, width)
+    count = rotary_columns.get(width, width)
     if count >= width:
         return width
-    return count if _still_columns(cos, sin, places)[count:].all() else width
+    return count if _unrotated_columns(cos, sin, places)[count:].all() else width
 
 
-def _still_columns(cos: GivenRows, sin: GivenRows, places: PositionRows) -> Flags:
-    """Which columns have cosine 1 and sine 0 in all rows. Shape: (columns,)."""
-    still = np.ones(cos.shape[1], bool)
+def _unrotated_columns(cos: GivenRows, sin: GivenRows, places: PositionRows) -> Flags:
+    """Return which columns have cosine 1 and sine 0 in all rows. Shape: (columns,)."""
+    unrotated = np.ones(cos.shape[1], bool)
     for rows in places.row_blocks():
-        still &= (cos[rows] == 1).all(axis=0) & (sin[rows] == 0).all(axis=0)
-        if not still.any():
+        unrotated &= (cos[rows] == 1).all(axis=0) & (sin[rows] == 0).all(axis=0)
+        if not unrotated.any():
             break
-    return still
+    return unrotated
 
 
 def complex_of(real: NumberArray, imaginary: NumberArray) -> ComplexRows:
-    """Real and imaginary parts as complex numbers."""
+    """Return real and imaginary parts as complex numbers."""
     out = np.empty(real.shape, np.complex128)
     out.real, out.imag = real, imaginary
     return out
@@ -383,18 +381,18 @@ def _full_reader(
     cos: GivenRows, sin: GivenRows, pairing: ColumnPairing, places: PositionRows
 ) -> Callable[[SomeRows], SubjectBlock]:
     """Return a reader of full tables, in which the block of a pair is ((c₁, −s₁), (s₂, c₂))."""
-    first, second = _columns(pairing.first), _columns(pairing.second)
+    first, second = _as_slice(pairing.first), _as_slice(pairing.second)
 
     def read(rows: SomeRows) -> SubjectBlock:
         some_cos, some_sin = cos[rows], sin[rows]  # (n, d)
         c1, c2 = some_cos[:, first], some_cos[:, second]
         s1, s2 = some_sin[:, first], some_sin[:, second]
-        where = places.at(rows)
+        positions = places.at(rows)
         if np.array_equal(c1, c2) and np.array_equal(s1, s2):
-            return SubjectBlock(where, complex_of(c1, s1))
+            return SubjectBlock(positions, complex_of(c1, s1))
         c1, c2, s1, s2 = (entries.astype(np.float64) for entries in (c1, c2, s1, s2))
         return SubjectBlock(
-            where,
+            positions,
             complex_of((c1 + c2) / 2, (s1 + s2) / 2),
             complex_of((c1 - c2) / 2, (s2 - s1) / 2),
         )
@@ -402,8 +400,8 @@ def _full_reader(
     return read
 
 
-def _columns(columns: tuple[int, ...]) -> slice | list[int]:
-    """Columns as a slice if possible, which avoids a copy."""
+def _as_slice(columns: tuple[int, ...]) -> slice | list[int]:
+    """Return columns as a slice if possible, which avoids a copy."""
     step = columns[1] - columns[0] if len(columns) > 1 else 1
     regular = slice(columns[0], columns[-1] + 1, step)
     whole = tuple(range(columns[-1] + 1)[regular]) == columns
@@ -413,7 +411,7 @@ def _columns(columns: tuple[int, ...]) -> slice | list[int]:
 def _repeated_layout(
     cos: GivenRows, sin: GivenRows, places: PositionRows, *, parts: int = 1
 ) -> Layout | None:
-    """The layout in which full tables repeat each value; None if neither or both fit."""
+    """Return the layout in which full tables repeat each value; None if neither or both fit."""
     width = cos.shape[1]
     if width % 2 or width < 4:
         return None
@@ -432,18 +430,18 @@ def _repeated_layout(
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _repeats(reference: Reference, layout: Layout) -> bool:
-    """Whether the reference's pairs come twice, as if half a table were repeated."""
+def _pairs_occur_twice(reference: Reference, layout: Layout) -> bool:
+    """Return whether the reference's pairs occur twice, as if half a table were repeated."""
     first, second = (list(columns) for columns in paired_columns(layout, reference.pairs // 2))
     frequencies = reference.frequencies
     return bool(np.allclose(frequencies[first], frequencies[second], rtol=1e-6, atol=0))
 
 
 def inverse_frequencies(given: GivenArray, reference: Reference, positions: Positions) -> Subject:
-    """The rotation of frequencies in a file or in memory.
+    """Return the subject for frequencies in a file or in memory.
 
     Raises: InvalidInput if they are not a row of real numbers, or the reference's pairs have no
-    single frequency.
+        single frequency.
     """
     if reference.coordinates is not None and reference.coordinates.oblique:
         raise InvalidInput(
@@ -472,7 +470,7 @@ def frequency_subject(
     *,
     name: str = "inv-freq",
 ) -> Subject:
-    """The subject for frequencies: each is taken as exactly the number it is."""
+    """Return the subject for frequencies, each of which is taken exactly."""
     given = frequencies.astype(np.float64)
     finite = np.isfinite(given)
     broken: tuple[str, ...] = ()
@@ -484,23 +482,23 @@ def frequency_subject(
     fits = given.size == reference.pairs
 
     @lru_cache(maxsize=1)
-    def turns() -> Turns:
+    def exact_rotation() -> RotationFactors:
         coordinates = reference.content.waves.coordinates if fits else None
-        return Turns.of(np.where(finite, given, 0.0), reference.engine, coordinates)
+        return RotationFactors.of(np.where(finite, given, 0.0), reference.engine, coordinates)
 
     def read(rows: SomeRows) -> SubjectBlock:
-        where = places.at(rows)
-        factors = turns().at(where)  # (n, pairs)
+        block_positions = places.at(rows)
+        factors = exact_rotation().at(block_positions)  # (n, pairs)
         factors *= reference.scale
         factors[:, ~finite] = np.nan
-        return SubjectBlock(where, factors)
+        return SubjectBlock(block_positions, factors)
 
-    turning = Turning(places, given.size, dtype, 1, None, read)
+    rotation = SubjectRotation(places, given.size, dtype, 1, None, read)
     return Subject(
         SubjectKind.INV_FREQ,
         name,
-        turning,
-        turning if fits else None,
+        rotation,
+        rotation if fits else None,
         None
         if fits
         else f"there are {given.size} frequencies; the reference has {reference.pairs} pairs",
@@ -510,27 +508,27 @@ def frequency_subject(
     )
 
 
-_FEW = 48
-"""Rows that are compared before all of them are."""
+_FIRST_ROWS = 48
+"""Rows to compare before all of them."""
 
 _UNEVEN = 0.05
-"""Relative to the factors: tables in a half precision or in eight bits differ by this."""
+"""Relative error of factors: tables in a half precision or in eight bits differ by this."""
 
 _SLOWER = 0.999
-"""Ratio to the rate before: neighbours of the longest ladders differ by more than 0.01."""
+"""Largest ratio of a rate to the one before; in the longest ladders it is below 0.99."""
 
 
 class OtherWidth(Record):
-    """A reference of another width, and the options that give it."""
+    """A reference of another width, and the options that select it."""
 
     reference: Reference
     options: str
 
 
 def of_width(reference: Reference, pairs: int) -> OtherWidth | None:
-    """The reference with so many pairs; None if its scheme has none.
+    """Return the reference with so many pairs; None if its scheme has none.
 
-    The head keeps its width if all of it can rotate, or else the share that rotates.
+    The head keeps its width if the pairs fill it; otherwise the rotated share stays the same.
     """
     bound = reference.encoding.bound
     share = 2 * reference.pairs / reference.head
@@ -553,26 +551,26 @@ def of_width(reference: Reference, pairs: int) -> OtherWidth | None:
     return None
 
 
-def fits(turning: Turning, reference: Reference) -> bool:
-    """Whether a subject rotates its pairs as a reference of the same width does, in every row."""
+def fits(rotation: SubjectRotation, reference: Reference) -> bool:
+    """Return whether a subject equals a reference of the same width in every row."""
     tolerance = Tolerance.of(
-        "auto", dtype=turning.dtype, roundings=turning.roundings, amplitude=reference.scale
+        "auto", dtype=rotation.dtype, roundings=rotation.roundings, amplitude=reference.scale
     )
-    few = turning.read(turning.places.sample()[:_FEW])
+    few = rotation.read(rotation.places.sample()[:_FIRST_ROWS])
     return all(
         sample_of(block, reference, tolerance)
-        .compared(reference.turns.at(block.positions), reference.frequencies)[1]
+        .compare(reference.rotation.at(block.positions), reference.frequencies)[1]
         .all()
-        for block in chain([few], turning.blocks())
+        for block in chain([few], rotation.blocks())
     )
 
 
-def ladder_of_all(turning: Turning) -> bool:
-    """Whether each column of half tables has a rate of its own, each slower than the last.
+def _rates_decrease(rotation: SubjectRotation) -> bool:
+    """Return whether each column of half tables has its own rate, each slower than the last.
 
     Full tables have each rate twice.
     """
-    block = turning.read(turning.places.sample(256))
+    block = rotation.read(rotation.places.sample(256))
     sizes = np.abs(block.turned)  # (n, pairs)
     if not np.ptp(sizes) <= _UNEVEN * sizes.max(initial=0.0):
         return False

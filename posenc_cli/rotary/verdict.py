@@ -1,9 +1,8 @@
-"""The verdict on a subject: its findings in words, and the whole report."""
+"""Examine a subject: put its findings into words, and make the report."""
 
 from __future__ import annotations
 
 import math
-from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -40,13 +39,13 @@ STORED = (SubjectKind.TABLES, SubjectKind.POSENC)
 
 
 MOST = 3
-"""The most causes of one diagnosis."""
+"""Largest number of causes in one diagnosis."""
 
 
 class Where(Record):
-    """The part of a subject that a cause is about: positions and pairs as --positions takes them.
+    """The part of a subject that a cause is about: positions and pairs in --positions syntax.
 
-    None means all of them; ``axes`` are the axes that the pairs should follow.
+    None means all of them. ``axes`` are the axes that the pairs should follow.
     """
 
     positions: str | None
@@ -54,16 +53,17 @@ class Where(Record):
     axes: tuple[int, ...] | None = None
 
     def fields(self) -> dict[str, Any]:
-        """The fields that are set, for JSON."""
+        """Return the fields that are set, for JSON."""
         return {name: value for name, value in self.as_dict().items() if value is not None}
 
 
 class Residual(Record):
-    """What a claim does not explain, out of all entries, positions and pairs that it is about.
+    """The differences that a claim does not explain, in its entries, positions and pairs.
 
-    ``largest`` is the largest difference at any entry, ``within`` the largest at reproduced ones.
-    ``cells`` and ``rows`` count entries and positions that are not reproduced. ``first`` is the
-    first such position. ``pairs`` says which pairs are reproduced at every position.
+    ``largest`` is the largest difference at any entry, ``within`` the largest at reproduced
+    entries. ``cells`` and ``rows`` count entries and positions that are not reproduced, of
+    ``of_cells`` and ``of_rows``. ``first`` is the first such position. ``pairs`` says which pairs
+    are reproduced at every position.
     """
 
     largest: float
@@ -77,9 +77,7 @@ class Residual(Record):
 
     @classmethod
     def of(cls, positions: Integers, missed: RealRows, explained: Flags) -> Residual:
-        """The residual at positions (n,): differences and reproduced entries are (n, pairs)."""
-        if not positions.size:
-            return _NOTHING
+        """Return the residual of differences (n, pairs) at positions (n,)."""
         left = ~explained.all(axis=1)  # (n,)
         high = float(missed.max())
         return cls(
@@ -95,8 +93,24 @@ class Residual(Record):
 
     @classmethod
     def measure(cls, pieces: Iterable[tuple[Integers, RealRows, Flags]]) -> Residual:
-        """The residual of pieces: positions (n,), differences and reproduced entries (n, pairs)."""
-        return joined_residual(cls.of(*piece) for piece in pieces)
+        """Return the residual of several blocks together; each is the arguments of :meth:`of`."""
+        total = _NO_RESIDUAL
+        for piece in pieces:
+            total = total.followed_by(cls.of(*piece))
+        return total
+
+    def followed_by(self, other: Residual) -> Residual:
+        """Return the residual of these entries and of the next ones together."""
+        return Residual(
+            max(self.largest, other.largest),
+            max(self.within, other.within),
+            self.cells + other.cells,
+            self.of_cells + other.of_cells,
+            self.rows + other.rows,
+            self.of_rows + other.of_rows,
+            other.first if self.first is None else self.first,
+            self.pairs & other.pairs,
+        )
 
     @property
     def whole(self) -> bool:
@@ -104,26 +118,15 @@ class Residual(Record):
         return not self.cells and math.isfinite(self.within)
 
     @property
-    def exceptions(self) -> str:
-        """What is left over, in words that follow others; empty if nothing.
-
-        >>> Residual(1.0, 0.0, 9, 99, 2, 40, 7, np.ones(1, bool)).exceptions
-        '; 2 of the 40 positions differ, first at 7'
-        """
-        if self.first is None:
-            return ""
-        if self.rows == 1:
-            return f"; 1 of the {self.of_rows} positions differs, at {self.first}"
-        return f"; {self.rows} of the {self.of_rows} positions differ, first at {self.first}"
-
-    @property
     def text(self) -> str:
-        """The residual as evidence has it.
+        """The residual as an evidence text.
 
         >>> Residual(3e-8, 3e-8, 0, 99, 0, 40, None, np.ones(1, bool)).text
         'reproduced to 3e-08 at all 40 positions'
         >>> Residual(1.0, 3e-8, 9, 99, 1, 9, 7, np.ones(1, bool)).text
         '90 of 99 rotations reproduced to 3e-08, 9 not; 1 of the 9 positions differs, at 7'
+        >>> Residual(1.0, 3e-8, 9, 99, 2, 40, 7, np.ones(1, bool)).text
+        '90 of 99 rotations reproduced to 3e-08, 9 not; 2 of the 40 positions differ, first at 7'
         """
         if self.cells == self.of_cells:
             return "not reproduced"
@@ -131,11 +134,13 @@ class Residual(Record):
         if self.first is None:
             return f"{near} at all {self.of_rows} positions" if self.of_rows > 1 else near
         right = self.of_cells - self.cells
-        count = f"{right} of {self.of_cells} rotations"
-        return f"{count} {near}, {self.cells} not{self.exceptions}"
+        count = f"{right} of {self.of_cells} rotations {near}, {self.cells} not"
+        if self.rows == 1:
+            return f"{count}; 1 of the {self.of_rows} positions differs, at {self.first}"
+        return f"{count}; {self.rows} of the {self.of_rows} positions differ, first at {self.first}"
 
     def fields(self) -> dict[str, object]:
-        """The residual for JSON, with finite numbers only."""
+        """Return the residual for JSON, with finite numbers only."""
         shown = self.cells < self.of_cells and math.isfinite(self.within)
         return {
             "max_abs": self.largest if math.isfinite(self.largest) else None,
@@ -149,33 +154,15 @@ class Residual(Record):
         }
 
 
-_NOTHING = Residual(0.0, 0.0, 0, 0, 0, 0, None, np.ones(1, bool))
-
-
-def joined_residual(parts: Iterable[Residual]) -> Residual:
-    """The residual of several parts together."""
-
-    def both(one: Residual, other: Residual) -> Residual:
-        return Residual(
-            max(one.largest, other.largest),
-            max(one.within, other.within),
-            one.cells + other.cells,
-            one.of_cells + other.of_cells,
-            one.rows + other.rows,
-            one.of_rows + other.of_rows,
-            other.first if one.first is None else one.first,
-            one.pairs & other.pairs,
-        )
-
-    return reduce(both, parts, _NOTHING)
+_NO_RESIDUAL = Residual(0.0, 0.0, 0, 0, 0, 0, None, np.ones(1, bool))
 
 
 class Explanation(Record):
-    """Why a subject differs from the reference, and the evidence.
+    """The cause of a subject's difference from the reference, and the evidence.
 
     ``detail`` is a finer reason. ``where`` is the part that it is about, None for all of it.
     ``residual`` is what its table leaves unexplained there, None if it implies no table. ``alike``
-    are other possible reasons that imply the same table. Causes that hold together are separate
+    are other possible reasons that imply the same table. Several causes at once are separate
     explanations.
     """
 
@@ -198,7 +185,7 @@ class Explanation(Record):
         )
 
     def fields(self) -> dict[str, Any]:
-        """The explanation for JSON."""
+        """Return the explanation for JSON."""
         return {
             "cause": self.cause,
             "message": self.message,
@@ -216,12 +203,12 @@ class Explanation(Record):
 class Report(Record):
     """The result of a check: the findings, why one failed, and the error by position.
 
-    ``count`` is the number of positions that were looked at; it is 0 if the form of the scheme or
-    the widths alone decide. If posenc chose the positions, they are a sample of the first ``of``.
-    ``shares`` are what each pair has at the points of ``curve``, as a share of the tolerance.
-    ``seconds`` is the time of the check.
-    ``accepted_by`` is the tolerance rule that accepts a subject that fails only because it was
-    rounded to a half precision. ``unchecked`` is a sentence on what a function was not asked.
+    ``count`` is the number of positions that were compared; 0 if the form of the scheme or the
+    widths decide alone. If posenc chose the positions, they are a sample of the first ``of``.
+    ``curve`` has the error at some positions, and ``shares`` the ratio to the tolerance there, for
+    each pair. ``seconds`` is the time of the check. ``accepted_by`` is the tolerance rule that
+    accepts a subject that fails only because of rounding to a half precision. ``unchecked`` is a
+    sentence on calls of a function that were not tested.
     """
 
     subject: dict[str, Any]
@@ -248,9 +235,9 @@ class Report(Record):
 
 
 class Examination(Record):
-    """The findings on a subject at its positions, and what they were made from.
+    """The findings on a subject at its positions, and the results that they are made from.
 
-    ``otherwise`` says that the measured calls are right and others are not.
+    ``others_differ`` says that the measured calls are right and others are not.
     """
 
     subject: Subject
@@ -260,7 +247,7 @@ class Examination(Record):
     survey: Survey | None
     consistency: Consistency | None
     fault: Fault | None = None
-    otherwise: bool = False
+    others_differ: bool = False
 
     @property
     def ok(self) -> bool:
@@ -271,46 +258,46 @@ class Examination(Record):
 def examine(
     subject: Subject, reference: Reference, rule: ToleranceRule, *, progress: Progress | None = None
 ) -> Examination:
-    """The findings on one subject.
+    """Return the findings on one subject.
 
     If the subject equals the reference within the tolerance, its rotation is the reference's, and
     one pass is enough. Otherwise the nearest rotation is fitted. A subject that is far wider than
-    the reference is not evaluated: it differs.
+    the reference differs, and is not evaluated.
     """
-    turning = subject.as_reference or subject.own
+    rotation = subject.as_reference or subject.own
     tolerance = Tolerance.of(
         rule,
-        dtype=turning.dtype,
-        roundings=turning.roundings,
+        dtype=rotation.dtype,
+        roundings=rotation.roundings,
         amplitude=reference.scale,
         of_frequencies=subject.frequencies is not None,
     )
     if subject.far_wider(reference):
-        finding = _reference(subject, None, tolerance, None)
+        finding = _reference_finding(subject, None, tolerance, None)
         return Examination(subject, reference, tolerance, (finding,), None, None)
     survey = None
     if subject.as_reference:
-        stored = REAL_DTYPES.get(turning.dtype)
+        stored = REAL_DTYPES.get(rotation.dtype)
         cells = stored if rule == "exact" and subject.kind in STORED else None
-        survey = take_survey(turning, reference, tolerance, rounded_to=cells, progress=progress)
+        survey = take_survey(rotation, reference, tolerance, rounded_to=cells, progress=progress)
     nearest: Consistency | None = None
     if survey is None or survey.reference.ratio > 1 or tolerance.fixed is not None:
         nearest = consistency(subject.own, reference, tolerance, progress=progress)
     lengths = survey
     if survey is not None and subject.own is not subject.as_reference:
         lengths = take_survey(subject.own, reference, tolerance, progress=progress)
-    findings = [_relative(subject, reference, tolerance, survey, nearest)]
+    findings = [_relative_finding(subject, reference, tolerance, survey, nearest)]
     if lengths is not None and survey is not None:
-        of_vectors = [_norm(lengths, reference, tolerance)]
+        of_vectors = [_norm_finding(lengths, reference, tolerance)]
         if survey.identity.ratio >= 0:
-            of_vectors.append(_identity(lengths, tolerance))
+            of_vectors.append(_identity_finding(lengths, tolerance))
         findings += [_if_measured(finding, subject) for finding in of_vectors]
     fault = None
     if survey is not None and survey.drift is not None and survey.reference.ratio <= 1:
         fault = survey.drift.fault(reference.scale)
-    findings.append(_reference(subject, survey, tolerance, fault))
-    otherwise = bool(subject.other_calls) and all(finding.ok for finding in findings)
-    if otherwise:
+    findings.append(_reference_finding(subject, survey, tolerance, fault))
+    others_differ = bool(subject.other_calls) and all(finding.ok for finding in findings)
+    if others_differ:
         message = "equals the reference in the measured calls, but not in others: "
         message += subject.other_calls[0].text
         findings[-1] = Finding(FindingName.REFERENCE, False, None, None, None, message)
@@ -322,14 +309,14 @@ def examine(
         survey,
         nearest,
         fault,
-        otherwise,
+        others_differ,
     )
 
 
 def accepting_rule(
     examination: Examination, diagnosis: tuple[Explanation, ...]
 ) -> Literal["float16", "bfloat16"] | None:
-    """The rule that accepts a subject whose values were rounded to a half precision.
+    """Return the rule that accepts a subject whose values were rounded to a half precision.
 
     None if there is another cause, or the subject fails by that rule as well.
     """
@@ -343,7 +330,7 @@ def accepting_rule(
     return None
 
 
-def _relative(
+def _relative_finding(
     subject: Subject,
     reference: Reference,
     tolerance: Tolerance,
@@ -368,7 +355,7 @@ def _relative(
     if subject.no_map:
         verdict = {"ok": False, "worst": None, "tolerance": None}
     at = _place(worst)
-    if at is not None and partner is not None and not verdict["ok"]:
+    if partner is not None and not verdict["ok"]:
         at = {"m": worst.position, "n": partner.position, "pair": worst.pair}
     message = _relative_text(subject, reference, worst, value, partner, ok=verdict["ok"])
     return Finding(FindingName.RELATIVE, at=at, message=message, worst_is="bound", **verdict)
@@ -399,23 +386,23 @@ def _relative_text(
     dependent = f"q·k does not depend on {what} alone"
     if partner is None or partner.change is None:
         return (
-            f"{dependent} (error at most {_number(value)}, at m = {worst.position}, "
+            f"{dependent} (error at most {_number_text(value)}, at m = {worst.position}, "
             f"pair {worst.pair})"
         )
     return (
-        f"{dependent} (error {_number(partner.change)}, at m = {worst.position}, "
+        f"{dependent} (error {_number_text(partner.change)}, at m = {worst.position}, "
         f"n = {partner.position}, pair {worst.pair}; the table has a bound for all positions)"
     )
 
 
 def zeros_text(reference: Reference, everything: str) -> str:
-    """That all columns that should rotate are 0; ``everything`` says that a head has no others."""
+    """Return the message that all rotary columns are 0: ``everything`` if a head has no others."""
     if reference.head == 2 * reference.pairs:
         return everything
     return f"the {2 * reference.pairs} columns that should rotate become 0"
 
 
-def _norm(survey: Survey, reference: Reference, tolerance: Tolerance) -> Finding:
+def _norm_finding(survey: Survey, reference: Reference, tolerance: Tolerance) -> Finding:
     verdict = _judgement(survey.norm.ratio, survey.norm.value, survey.norm.allowed, tolerance)
     scale = reference.scale
     times = "" if scale == 1 else f", times {scale:.6g}"
@@ -425,7 +412,7 @@ def _norm(survey: Survey, reference: Reference, tolerance: Tolerance) -> Finding
         message = f"is NaN or infinite at position {survey.norm.position}, pair {survey.norm.pair}"
     elif survey.longest == 0:
         message = zeros_text(reference, "every length becomes 0")
-    # All lengths are multiplied by one factor, within rounding, and it is the wrong one.
+    # All lengths have one factor, within rounding, and it is wrong.
     elif (
         not survey.shortest <= scale <= survey.longest
         and survey.longest - survey.shortest <= 4 * tolerance.floor * max(1.0, survey.longest)
@@ -439,21 +426,21 @@ def _norm(survey: Survey, reference: Reference, tolerance: Tolerance) -> Finding
 
 
 def _if_measured(finding: Finding, subject: Subject) -> Finding:
-    """The finding, or why there is none: unit vectors only describe a linear map."""
+    """Return the finding, or a failed one if unit vectors do not show the subject's map."""
     if not subject.unmeasured:
         return finding
     message = f"not measured, because {subject.unmeasured}"
     return Finding(finding.check, False, None, None, None, message)
 
 
-def _identity(survey: Survey, tolerance: Tolerance) -> Finding:
+def _identity_finding(survey: Survey, tolerance: Tolerance) -> Finding:
     worst = survey.identity
     verdict = _judgement(worst.ratio, worst.value, worst.allowed, tolerance)
     message = "position 0 is not rotated" if verdict["ok"] else "q and k change at position 0"
     return Finding(FindingName.IDENTITY, at=_place(worst), message=message, **verdict)
 
 
-def _reference(
+def _reference_finding(
     subject: Subject, survey: Survey | None, tolerance: Tolerance, fault: Fault | None
 ) -> Finding:
     if survey is None:
@@ -461,15 +448,15 @@ def _reference(
     if fault is not None and not subject.no_map:
         place = {"position": fault.position, "pair": fault.pair}
         message = (
-            f"differs from the reference by up to {_number(survey.largest)}: within "
+            f"differs from the reference by up to {_number_text(survey.largest)}: within "
             "float32's error, but not in the pattern of float32 roundings"
         )
         return Finding(FindingName.REFERENCE, False, fault.value, fault.allowed, place, message)
     worst = survey.reference
-    # The rest of the map is added to what rotates each pair.
+    # Each deviation includes the rest of the map, which may make it a bound.
     kind: Literal["value", "bound"] = "bound" if survey.stray > worst.allowed else "value"
     if survey.cells is not None and worst.ratio <= 1:
-        return _cells(survey.cells)
+        return _cells_finding(survey.cells)
     verdict = _judgement(worst.ratio, worst.value, worst.allowed, tolerance)
     if subject.no_map:
         verdict = {"ok": False, "worst": None, "tolerance": None}
@@ -481,14 +468,14 @@ def _reference(
         message = "; ".join(("equals the reference", *order_notes(subject)))
     else:
         reach = "at most" if kind == "bound" else "up to"
-        message = f"differs from the reference by {reach} {_number(survey.largest)}"
+        message = f"differs from the reference by {reach} {_number_text(survey.largest)}"
     return Finding(
         FindingName.REFERENCE, at=_place(worst), message=message, worst_is=kind, **verdict
     )
 
 
 def order_notes(subject: Subject) -> tuple[str, ...]:
-    """The order of the columns of a right result, if it differs from that of the input."""
+    """Return a note on the order of a right result's columns, if it differs from the input's."""
     pairing = (subject.as_reference or subject.own).pairing
     if pairing is None or pairing.out_layout == pairing.layout:
         return ()
@@ -496,7 +483,7 @@ def order_notes(subject: Subject) -> tuple[str, ...]:
 
 
 def axis_notes(reference: Reference, places: PositionRows) -> tuple[str, ...]:
-    """Which axes have equal coordinates at all positions, so that nothing tells them apart."""
+    """Return notes on axes with equal coordinates at all positions, which nothing distinguishes."""
     coordinates = reference.coordinates
     if coordinates is None or coordinates.at is None or coordinates.oblique:
         return ()
@@ -512,7 +499,7 @@ def axis_notes(reference: Reference, places: PositionRows) -> tuple[str, ...]:
     )
 
 
-def _cells(cells: WrongCells) -> Finding:
+def _cells_finding(cells: WrongCells) -> Finding:
     message = "every value equals the correctly rounded reference"
     if cells.wrong:
         message = (
@@ -524,7 +511,7 @@ def _cells(cells: WrongCells) -> Finding:
 
 
 def _judgement(ratio: float, value: float, allowed: float, tolerance: Tolerance) -> dict[str, Any]:
-    """The verdict on a reported value: by its ratio, or by the number that the user gave."""
+    """Return the verdict on a reported value: by its ratio, or by the number that the user gave."""
     worst = value if math.isfinite(value) else None
     if tolerance.fixed is not None:
         ok = worst is not None and worst <= tolerance.fixed
@@ -533,14 +520,12 @@ def _judgement(ratio: float, value: float, allowed: float, tolerance: Tolerance)
     return {"ok": ratio <= 1, "worst": worst, "tolerance": limit}
 
 
-def _place(worst: WorstDeviation) -> dict[str, int] | None:
-    if worst.ratio < 0:
-        return None
+def _place(worst: WorstDeviation) -> dict[str, int]:
     return {"position": worst.position, "pair": worst.pair}
 
 
 def distinct_digits(value: float, right: float, *, digits: int = 6) -> tuple[str, str]:
-    """Two numbers with as many digits as it takes to see that they differ, from so many on.
+    """Return two numbers with as many digits as show that they differ, at least ``digits``.
 
     >>> distinct_digits(1.25, 1.0), distinct_digits(1.000002, 1.0)
     (('1.25', '1'), ('1.000002', '1'))
@@ -552,14 +537,14 @@ def distinct_digits(value: float, right: float, *, digits: int = 6) -> tuple[str
     return texts
 
 
-def _number(value: float) -> str:
+def _number_text(value: float) -> str:
     return f"{value:.2g}" if math.isfinite(value) else "not a number"
 
 
 def merge_reports(reports: list[Report], *, last: bool = False) -> Report:
-    """One report of several: for each check the finding nearest to failing.
+    """Return one report of several, with the finding of each check that is nearest to failing.
 
-    The rest is that of the first report that failed, or of the ``last`` one.
+    Everything else is from the first report that failed, or from the ``last`` one.
     """
     every = [finding for report in reports for finding in report.findings]
     findings = tuple(

@@ -42,7 +42,7 @@ def context(scheme):
 @cache
 def table(scheme):
     """Cosines and sines of all positions, as complex numbers: (positions, pairs)."""
-    return reference(scheme).turns.at(np.arange(context(scheme))).astype(np.complex64)
+    return reference(scheme).rotation.at(np.arange(context(scheme))).astype(np.complex64)
 
 
 class Rotation:

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from posenc_cli.diagnosis.diagnose import diagnose
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.formats import round_to_half
-from posenc_cli.inference.reference import Turns
-from posenc_cli.inference.turning import Turning
+from posenc_cli.inference.reference import RotationFactors
+from posenc_cli.inference.turning import SubjectRotation
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 from posenc_cli.rotary import findings as rope_findings
-from posenc_cli.rotary.subject import row_positions, table_subject
+from posenc_cli.rotary.subject import check_positions, table_subject
 from posenc_cli.rotary.verdict import examine
 from tests.checks import rope
 from tests.diagnosis.textbook import CASES, Rope, ladder, llama3, ntk, yarn
@@ -232,8 +232,8 @@ def test_of_a_subject_far_wider_than_the_reference_nothing_is_evaluated(kind, mo
     def evaluated(*_args, **_kwargs):
         raise AssertionError("a width that differs is known before")
 
-    monkeypatch.setattr(Turning, "blocks", evaluated)
-    monkeypatch.setattr(Turns, "of", evaluated)
+    monkeypatch.setattr(SubjectRotation, "blocks", evaluated)
+    monkeypatch.setattr(RotationFactors, "of", evaluated)
     monkeypatch.setattr(rope_findings, "fit", evaluated)
     if kind == "tables":
         found = rope.of_tables(wide, wide, right, "0:16")
@@ -479,10 +479,10 @@ def test_tolerances_follow_the_coordinates_of_pairs_that_have_axes_of_their_own(
 
 def test_a_file_of_more_rows_is_checked_from_its_first_row_on_alone():
     positions = Positions.parse
-    assert row_positions(8, positions("0:5"), "--tables").count == 5
+    check_positions(8, positions("0:5"), "--tables")
     for asked in ("3:8", "0:8:2", "1,0"):
         with pytest.raises(InvalidInput, match="has 8 rows, but . positions are requested"):
-            row_positions(8, positions(asked), "--tables")
+            check_positions(8, positions(asked), "--tables")
 
 
 def of_rates(rates, positions="0:2048", **given):

@@ -8,7 +8,7 @@ import pytest
 from posenc_cli.checks.calling import implementation
 from posenc_cli.inference.turning import ColumnPairing
 from posenc_cli.positions import Positions
-from posenc_cli.rotary.result_reader import PairProbes, read_as
+from posenc_cli.rotary.result_reader import Entries, PairProbes
 from posenc_cli.rotary.verdict import examine
 from tests.checks import rope
 
@@ -42,7 +42,7 @@ def test_what_four_vectors_show_is_what_all_unit_vectors_show(name, other):
     entries, exact = probes.read(np.einsum("pj,kjo->kpo", probes.vectors, matrices))
     assert exact.all()
     for shown, whole in zip(
-        entries.read_as(PAIRINGS[other]), read_as(matrices, PAIRINGS[other]), strict=True
+        entries.read_as(PAIRINGS[other]), Entries.of(matrices).read_as(PAIRINGS[other]), strict=True
     ):
         # The last of them is a difference of two norms in float64.
         np.testing.assert_allclose(shown, whole, rtol=1e-14, atol=1e-14)

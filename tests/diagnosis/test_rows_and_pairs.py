@@ -10,7 +10,7 @@ import pytest
 
 from posenc_cli.diagnosis import rows_and_pairs
 from posenc_cli.diagnosis.diagnose import diagnose
-from posenc_cli.inference.position_maps import rows_of_any_turn
+from posenc_cli.inference.position_maps import shown_positions
 from tests.checks import rope
 from tests.diagnosis.textbook import ladder, to
 
@@ -228,8 +228,8 @@ def test_positions_are_read_only_in_rows_that_differ(monkeypatch):
     read = []
     monkeypatch.setattr(
         rows_and_pairs,
-        "rows_of_any_turn",
-        lambda sample: read.append(len(sample.positions)) or rows_of_any_turn(sample),
+        "shown_positions",
+        lambda sample: read.append(len(sample.positions)) or shown_positions(sample),
     )
     values = EXACT.copy()
     values[77, 5] += 1e-3
