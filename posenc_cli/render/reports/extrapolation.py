@@ -157,7 +157,7 @@ class ExperimentReport(Record):
         models = f"{seeds} {'seed' if seeds == 1 else 'seeds'}"
         drawn = "" if request.positions is None else f", positions drawn below {request.positions}"
         notes.append(
-            f"Each model: {request.size} (layers, heads, columns of a head), {request.steps} "
+            f"Each model: {request.size} (layers, heads, dimensions per head), {request.steps} "
             f"steps of {request.batch} sequences; {models}{drawn}. Encodings are not ranked."
         )
         return [*dict.fromkeys(notes)]
