@@ -267,7 +267,7 @@ class Reader(FamilyReader):
         if rotated.value % 2 or not 2 <= rotated.value <= head.value:
             raise self.error(
                 f"{rotated.source} {rotated.value}: must be even, from 2 to the {head.value} "
-                "columns of a head"
+                "dimensions per head"
             )
         share = Sourced(rotated.value / head.value, f"derived: {rotated.source} / head_dim")
         yield self._plain_rope(head, {} if share.value == 1 else {"partial": share})

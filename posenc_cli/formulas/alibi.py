@@ -104,7 +104,7 @@ def _of_one_head(slope: float, limit: float, given: dict[str, Any]) -> Iterator[
         yield Guess(
             {**given, "heads": _HEADS[0]},
             cost=1.2 + _MULTIPLIED,
-            notes=(f"slope {snap(slope, limit * slope):.9g}, which no usual number of heads has",),
+            notes=(f"slope {snap(slope, limit * slope):.9g}, not that of a usual number of heads",),
             head=0,
             multiplier=snap(slope / first, limit * slope / first),
         )

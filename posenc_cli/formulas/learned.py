@@ -173,7 +173,7 @@ def _learned_guesses(
         yield Guess({**chosen, "seed": seed}, cost=cost)
     if count < offsets.size:
         of_heads = "1 head" if heads == 1 else f"{heads} heads"
-        note = f"a learned table: {count} of its rows show here, for {of_heads}"
+        note = f"a learned table: the scores show {count} of its rows, for {of_heads}"
         yield Guess(chosen, cost=cost + 0.5, hidden=("seed", "weights"), notes=(note,))
 
 

@@ -148,7 +148,7 @@ def _pair_guesses(scheme: Scheme, given: dict[str, Any], profile: BiasProfile) -
     for seed, changed in itertools.product(range(_SEEDS), changes):
         yield Guess({**drawn, **changed, "seed": seed}, cost=2.0 + 0.1 * len(changed))
     if network is None:
-        note = f"a learned table: {profile.indices.size} of its rows show here"
+        note = f"a learned table: the scores show {profile.indices.size} of its rows"
         yield Guess(drawn, cost=2.5, hidden=("seed", "weights"), notes=(note,))
 
 

@@ -388,7 +388,7 @@ def _equal_slices(evidence: Evidence) -> Iterator[Evidence]:
     shape = evidence.shape
     for axis in range(len(shape) - 1) if len(shape) > 2 else ():
         if shape[axis] > 1 and all(_all_equal(array, axis) for array in evidence.arrays):
-            text = f"{shape[axis]} times over, the same along axis {axis}"
+            text = f"repeated {shape[axis]} times along axis {axis}"
             arrays = tuple(_slice_at(array, axis, 0) for array in evidence.arrays)
             # All queries have the same row of scores, and there are as many queries as keys.
             if axis and len(shape) == 3 and shape[1] == shape[2]:
@@ -405,7 +405,7 @@ def _batches_of_heads(evidence: Evidence) -> Iterator[Evidence]:
         return
     for own in (n for n in range(1, heads // 2 + 1) if heads % n == 0):
         if own > 1 and _all_equal(array.reshape(heads // own, own, queries, keys), 0):
-            text = f"{heads // own} times over, one sequence after another"
+            text = f"repeated {heads // own} times, one sequence after another"
             yield _inner_evidence(evidence, (array[:own],), text)
             return
 
@@ -418,7 +418,7 @@ def _scores_after_padding(evidence: Evidence) -> Iterator[Evidence]:
     (array,) = evidence.arrays
     padding = _count_empty_rows(array[:, 0].T) - 1
     if 0 < padding < array.shape[2] - _LEAST_ROWS:
-        text = f"behind padding: the first {padding} keys hold zeros"
+        text = f"padded on the left: the first {padding} keys hold zeros"
         yield _inner_evidence(evidence, (array[:, :, padding:],), text)
 
 

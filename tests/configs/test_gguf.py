@@ -250,7 +250,7 @@ def test_pairs_divided_by_a_huge_number_stand_still():
         ({"rope__dimension_count": ("uint32", 15)}, {}, "must be even"),
         ({"rope__scaling__type": ("string", "ntk")}, {}, "llama.cpp knows none, linear, yarn"),
         ({"attention__head_count": ("uint32", 0)}, {}, "head_count 0: must be at least 1"),
-        ({}, {FREQS: ([1.0] * 2 + [2.0] * 2 + [1e30] * 4, 0)}, "stops other pairs than"),
+        ({}, {FREQS: ([1.0] * 2 + [2.0] * 2 + [1e30] * 4, 0)}, "stops pairs other than"),
         ({}, {FREQS: ([1.0] * 7, 0)}, "has 7 numbers: 16 rotated dimensions make 8 pairs"),
         ({}, {FREQS: ([0.0] * 8, 0)}, "a number that is not above 0"),
         ({"block_count": ("uint32", 1 << 31)}, {}, "takes at most 512"),
@@ -464,7 +464,7 @@ def test_more_heads_than_columns_are_refused_where_heads_share_them(name):
         resolved = read(of(name, **few, leading_dense_block_count=("uint32", 1)))
         assert {layers.scheme for layers in resolved.layers} <= {"alibi", "nope", "learned", "t5"}
     if name in ("gemma2", "gemma3"):
-        with pytest.raises(InvalidInput, match="must be even, from 2 to the 1 columns"):
+        with pytest.raises(InvalidInput, match="must be even, from 2 to the 1 dimensions per head"):
             read(of(name, **few))
 
 

@@ -113,12 +113,12 @@ KEPT = {
     "row 5 alone": (_TABLE[5:6], *_ROPE, ""),
     "row 17 alone": (vaswani()[17:18], *_SINUSOIDAL, ""),
     # several times over
-    "a batch": (np.repeat(_TABLE[None], 3, 0), *_ROPE, "3 times over"),
-    "heads": (np.repeat(halves(_COS)[:, None], 4, 1), *_ROPE, "4 times over"),
+    "a batch": (np.repeat(_TABLE[None], 3, 0), *_ROPE, "repeated 3 times"),
+    "heads": (np.repeat(halves(_COS)[:, None], 4, 1), *_ROPE, "repeated 4 times"),
     "a batch and heads": (
         np.broadcast_to(vaswani(), (2, 3, ROWS, DIM)).copy(),
         *_SINUSOIDAL,
-        "times over",
+        "times along axis",
     ),
     # BLOOM's scores: of several sequences, behind padding, for every query
     "BLOOM, two sequences": (np.concatenate([bloom()] * 2), *_BLOOM, "one sequence after another"),

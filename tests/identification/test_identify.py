@@ -49,7 +49,7 @@ def assert_written_again(found, arrays, *, dtype="float32"):
         **given,
     )
     for one, other in zip(arrays, again, strict=True):
-        if found.forms == (f"{len(one)} times over, the same along axis 0",):
+        if found.forms == (f"repeated {len(one)} times along axis 0",):
             assert len(other) == 1
             assert all(np.array_equal(head, other[0]) for head in one)
         else:

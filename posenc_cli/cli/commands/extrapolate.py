@@ -167,7 +167,11 @@ def _size(flag: str, text: str) -> ModelSize:
     if numbers is None:
         raise InvalidInput(f"{flag} {abbreviated(text)}: must be LAYERSxHEADSxDIM, as in 2x4x16")
     size = ModelSize(*(int(number[:20]) for number in numbers.groups()))
-    for name, unit in (("layers", "layers"), ("heads", "heads"), ("head_dim", "columns of a head")):
+    for name, unit in (
+        ("layers", "layers"),
+        ("heads", "heads"),
+        ("head_dim", "dimensions per head"),
+    ):
         check_size(
             f"{flag} {abbreviated(text)}", getattr(size, name), getattr(LARGEST_SIZE, name), unit
         )

@@ -252,7 +252,7 @@ def mlx_step(reading: LayerReading) -> Changes:
         for layer in reading.layers
     }
     if len(own) > 1:
-        raise other_layers(NAME, "it takes base and share of each layer, whatever its type")
+        raise other_layers(NAME, "it reads base and share for each layer, not for each layer type")
     named = reading.config.get("yarn_only_types") or (reading.layer_type,)
     scaled = reading.layer_type in named and reading.config.get("rope_scaling")
     if scaled and reading.scheme == "rope":

@@ -401,7 +401,7 @@ DIFFERENCES = (
             RuntimeRefusal(
                 refused,
                 lambda r: (
-                    f"what its {r.model_type} makes of {ORIGINAL} beside rope_scaling is not known"
+                    f"how its {r.model_type} uses {ORIGINAL} beside rope_scaling is not known"
                 ),
                 when=lambda r: r.top.has(ORIGINAL),
             ),
@@ -414,7 +414,7 @@ DIFFERENCES = (
             ),
             RuntimeRefusal(
                 refused,
-                lambda r: f"what its {r.model_type} makes of them without rope_type is not known",
+                lambda r: f"how its {r.model_type} uses them without rope_type is not known",
                 when=lambda r: (
                     r.config.get("rope_parameters") is not None
                     and "full_attention" not in r.config["rope_parameters"]
@@ -529,7 +529,7 @@ DIFFERENCES = (
         refusals=(
             RuntimeRefusal(
                 refused,
-                "what it makes of alpha has no counterpart in rope-dynamic",
+                "its use of alpha has no counterpart in rope-dynamic",
                 when=lambda r: "alpha" in r.rope,
             ),
         ),

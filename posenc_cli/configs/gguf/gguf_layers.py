@@ -338,7 +338,7 @@ class ScaledGGUFLayers(GGUFLayers):
         if divisors:
             if scaling.yarn and scaling.factor.value != 1:
                 raise self.error(
-                    f"is scaled by YaRN and divided by {' and '.join(divisors)}: no scheme is"
+                    f"is scaled by YaRN and divided by {' and '.join(divisors)}, which no scheme is"
                 )
             scheme, more = self._divided_scheme(divisors, scaling, sizes, params)
         elif scaling.yarn and scaling.factor.value != 1:
@@ -470,7 +470,7 @@ class ScaledGGUFLayers(GGUFLayers):
         divisors = set(values[:rotated])
         others = any(value < _UNROTATED_DIVISOR for value in values[rotated:]) or len(divisors) != 1
         if others or "partial" in params:
-            raise self.error(f"the tensor {FREQS} stops other pairs than the last ones of a head")
+            raise self.error(f"the tensor {FREQS} stops pairs other than the last ones of a head")
         share = rotated / len(values)
         factor = divisors.pop() * scaling.factor.value
         more = {"partial": Sourced(share, f"derived: {FREQS}")}

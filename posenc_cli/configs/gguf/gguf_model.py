@@ -315,7 +315,7 @@ class _GGUFModel(ScaledGGUFLayers):
         if rotated.value % 2 or not 2 <= rotated.value <= head.value:
             raise self.error(
                 f"{rotated.source} {rotated.value}: must be even, from 2 to the {head.value} "
-                "columns of a head"
+                "dimensions per head"
             )
 
     def _base(self, slides: bool) -> Sourced:

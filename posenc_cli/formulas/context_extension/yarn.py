@@ -210,12 +210,12 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
             "NVIDIA/Megatron-LM#1418",
         ),
         (
-            f"the last end of the ramp is held within the {pairs} pairs, not the columns",
+            f"the last end of the ramp is clamped to the {pairs} pairs, not to the columns",
             _ramp_between(xp, params, low, min(high, pairs - 1)),
             "jingyaogong/minimind#602",
         ),
         (
-            "the ramp is linear in the turns in the context, as the paper's γ is, not in the pair",
+            "the ramp is linear in the rotations per context, as the paper's γ is, not in the pair",
             xp.clip((fast - rotations) / ((fast - slow) or 1e-3), 0, 1),
             f"{_YARN} §3.2",
         ),

@@ -157,7 +157,7 @@ class ExperimentReport(Record):
         request, seeds = self.request, counted(self.request.seeds, "seed")
         drawn = "" if request.positions is None else f", positions drawn below {request.positions}"
         notes.append(
-            f"Each model: {request.size} (layers, heads, columns of a head), {request.steps} "
+            f"Each model: {request.size} (layers, heads, dimensions per head), {request.steps} "
             f"steps of {request.batch} sequences; {seeds}{drawn}. Encodings are not ranked."
         )
         return [*dict.fromkeys(notes)]
