@@ -1,6 +1,6 @@
-"""Further calls of a function of rows or scores: later positions, shorter lengths, batches.
+"""List further calls of a function of rows or scores: later positions, shorter lengths, batches.
 
-Each call is a task with a known reference: some of the first call's rows, or other settings.
+Each call is a task whose reference is known: some rows of the first call, or other settings.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from posenc_cli.checks.subjects import Asked, ValueSubject
     from posenc_cli.numerics.arrays import NumberArray
 
-_LATER = 7
-"""The first position of calls that do not start at 0."""
+_LATER_START = 7
+"""First position of calls that do not start at 0."""
 _EXACT_IN_HALF = 1 << 11
 """float16 represents every integer up to this one."""
 _MOST_SQUARE = 64
-"""Sequences, heads and positions of scores with the same number of each."""
+"""Most sequences, heads and positions of scores that have equal numbers of each."""
 _ROWS = 5
-"""Rows of each of two sequences; not the width of any encoding."""
-_OTHER: Mapping[str, Callable[[Any], Any]] = {
+"""Rows of each of two sequences; differs from the width of every encoding."""
+_OTHER_SETTINGS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("base", "max_period"), lambda base: 3 * base),
     **dict.fromkeys(
         ("dim", "max_distance", "max_bias", "max_position", "scale"), lambda number: 2 * number
@@ -48,7 +48,7 @@ _OTHER: Mapping[str, Callable[[Any], Any]] = {
         lambda sides: tuple(max(sides) + more for more in (2, 1, 3)[: len(sides)]),
     ),
 }
-"""Another value of each setting that a function may take, computed from its own."""
+"""Computes another value of each setting that a function may take."""
 
 
 def calls_with_settings(
@@ -56,12 +56,12 @@ def calls_with_settings(
     given: Mapping[str, Any],
     of_settings: Callable[[dict[str, Any]], tuple[FunctionTask, Asked]],
 ) -> Iterator[FurtherCall]:
-    """The calls with another value of one setting each, if the reference has that setting."""
+    """Yield calls with another value of one setting, for each setting of the reference."""
     odd = [("dim", lambda dim: dim + 1)] if "max_period" in task.settings else []
     squares = (
         (name, lambda sides: (max(sides) + 2,) * len(sides)) for name in ("grid", "window_size")
     )
-    for name, other in (*_OTHER.items(), *odd, ("heads", lambda _: 1), *squares):
+    for name, other in (*_OTHER_SETTINGS.items(), *odd, ("heads", lambda _: 1), *squares):
         own = task.settings.get(name)
         if own is None or (value := other(own)) == own:
             continue
@@ -70,37 +70,37 @@ def calls_with_settings(
         except InvalidInput:  # for example, the size of a learned table
             continue
         text = "×".join(map(str, value)) if isinstance(value, tuple) else brief_text(value)
-        yield FurtherCall(f"{name}={text}", (changed,), _accepting(asked), task)
+        yield FurtherCall(f"{name}={text}", (changed,), _reader(asked), task)
 
 
 def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
-    """The calls with fewer rows, other positions, batches and half precision."""
+    """Yield calls with fewer rows, other positions, batches and half precision."""
     count, whole = task.places.size, task.places
     if getattr(asked.source, "kind", "") == "relative":
         few = task.length // 2
         shorter = replace(task, places=whole[np.abs(whole) < few], length=few)
         if (np.diff(whole) == 1).all():
-            yield FurtherCall(
-                f"{few} positions", (shorter,), _accepting(asked, np.arange(few)), task
-            )
+            yield FurtherCall(f"{few} positions", (shorter,), _reader(asked, np.arange(few)), task)
         return
     if task.sides:
-        accepts = _accepting(asked, whole, whole)
+        accepts = _reader(asked, whole, whole)
         yield FurtherCall("two grids", (replace(task, sequences=2),), accepts, task)
-        yield from _in_half(task, "vectors", _accepting(asked, whole))
+        yield from _half_precision_calls(task, "vectors", _reader(asked, whole))
         return
-    if count <= _LATER + _ROWS or _follow_the_length(task, asked):
+    if count <= _LATER_START + _ROWS or _depends_on_length(task, asked):
         return
 
     def call(text: str, places: NumberArray, unlike: NumberArray) -> FurtherCall:
-        accepts = _accepting(asked, *(places if places.ndim > 1 else [places]))
-        return FurtherCall(text, (_at(task, places),), accepts, _at(task, unlike))
+        accepts = _reader(asked, *(places if places.ndim > 1 else [places]))
+        return FurtherCall(
+            text, (_at_positions(task, places),), accepts, _at_positions(task, unlike)
+        )
 
-    single = tuple(_at(task, whole[[at]]) for at in (_LATER, count // 2, count - 1))
-    at_singles = _accepting(asked, np.concatenate([each.places for each in single]))
-    yield FurtherCall("single rows", single, at_singles, _at(task, whole[:1]))
+    single = tuple(_at_positions(task, whole[[at]]) for at in (_LATER_START, count // 2, count - 1))
+    at_singles = _reader(asked, np.concatenate([each.places for each in single]))
+    yield FurtherCall("single rows", single, at_singles, _at_positions(task, whole[:1]))
     yield call("the first row alone", whole[:1], whole)
-    later = whole[_LATER:]
+    later = whole[_LATER_START:]
     yield call(f"{later.size} rows from position {later[0]:g} on", later, whole[: later.size])
     yield call(f"{count // 2} rows", whole[: count // 2], whole)
     mixed = whole[np.argsort(np.arange(count) * 5 % 7, kind="stable")]
@@ -108,23 +108,23 @@ def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
     if whole.dtype.kind == "i":
         yield call("positions of int32", whole.astype(np.int32), whole)
     yield from _batches(whole, call)
-    yield from _in_half(task, "vectors", _accepting(asked, whole))
+    yield from _half_precision_calls(task, "vectors", _reader(asked, whole))
     if task.settings.get("max_period") is not None:
         between = whole[-_ROWS:] + np.resize([0.125, 0.5, 0.875], _ROWS)
         yield call("fractional timesteps", between, whole[-_ROWS:])
         if task.settings.get("scale") == 1 and whole.max() <= _EXACT_IN_HALF:
             half = replace(task, places=whole.astype(np.float16))
-            yield FurtherCall("timesteps in float16", (half,), _accepting(asked, whole), task)
+            yield FurtherCall("timesteps in float16", (half,), _reader(asked, whole), task)
 
 
 def _batches(
     whole: NumberArray, call: Callable[[str, NumberArray, NumberArray], FurtherCall]
 ) -> Iterator[FurtherCall]:
-    """The calls with several sequences, at the same positions or at their own."""
+    """Yield calls with several sequences, at equal or different positions."""
     pair = np.stack([whole[:_ROWS], whole[-_ROWS:]])
     yield call("two sequences at other positions", pair, pair[[0, 0]])
     yield call("a row of two sequences at other positions", pair[:, :1], pair[[0, 0], :1])
-    for several, first, rows in product(("two", "three"), (0, _LATER), (_ROWS, 1)):
+    for several, first, rows in product(("two", "three"), (0, _LATER_START), (_ROWS, 1)):
         own, begin = whole[first : first + rows], whole[:rows]
         count = 3 if several == "three" else 2
         text = f"a row of {several} sequences" if rows == 1 else f"{several} sequences"
@@ -135,11 +135,11 @@ def _batches(
     yield call("equal numbers of sequences and rows", square, square[0])
 
 
-def _follow_the_length(task: FunctionTask, asked: Asked) -> bool:
-    """Whether the reference's rows depend on their number."""
+def _depends_on_length(task: FunctionTask, asked: Asked) -> bool:
+    """Return whether the reference's rows depend on their number."""
     few = task.places[: task.places.size // 2]
     shorter, longer = (
-        _accepting(asked, places)(Loaded(np.zeros((places.size, task.width)), "float64", ""))[
+        _reader(asked, places)(Loaded(np.zeros((places.size, task.width)), "float64", ""))[
             0
         ].expected.right()
         for places in (few, task.places)
@@ -147,10 +147,10 @@ def _follow_the_length(task: FunctionTask, asked: Asked) -> bool:
     return not np.array_equal(shorter, longer[: few.size])
 
 
-def _in_half(
+def _half_precision_calls(
     task: FunctionTask, what: str, accepts: Callable[[Loaded], list[ValueSubject]]
 ) -> Iterator[FurtherCall]:
-    """The calls in half precision, and one in float32 after them."""
+    """Yield calls in half precision, and one in float32 after them."""
     for dtype in ("float16", "bfloat16"):
         half = replace(task, dtype=dtype)
         yield FurtherCall(f"{what} in {dtype}", (half,), accepts, task)
@@ -158,57 +158,60 @@ def _in_half(
 
 
 def calls_of_scores(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
-    """The calls with batches of scores, half precision, and few queries as in decoding."""
+    """Yield calls with batches of scores, half precision, and few queries as in decoding."""
     if not task.sides:
         for queries in (1, task.length // 2):
             what = "the last query" if queries == 1 else f"the last {queries} queries"
             own = replace(task, queries=queries)
-            yield FurtherCall(f"{what} of {task.length}", (own,), _accepting(asked), task)
-        half = _at(task, task.places[: task.places.size // 2])
-        accepts = _accepting(asked, half.places)
+            yield FurtherCall(f"{what} of {task.length}", (own,), _reader(asked), task)
+        half = _at_positions(task, task.places[: task.places.size // 2])
+        accepts = _reader(asked, half.places)
         yield FurtherCall(f"{half.length} positions", (half,), accepts, task)
-        later = task.places + _LATER
-        own = _at(task, later)
-        yield FurtherCall(f"positions from {later[0]} on", (own,), _accepting(asked, later), task)
+        later = task.places + _LATER_START
+        own = _at_positions(task, later)
+        yield FurtherCall(f"positions from {later[0]} on", (own,), _reader(asked, later), task)
     both = replace(task, sequences=2)
-    yield FurtherCall("two sequences", (both,), _accepting(asked, *[task.places] * 2), task)
+    yield FurtherCall("two sequences", (both,), _reader(asked, *[task.places] * 2), task)
     heads = task.settings.get("heads", 1)
     if not task.sides and 1 < heads <= min(_MOST_SQUARE, task.places.size):
-        square = replace(_at(task, task.places[:heads]), sequences=heads)
-        accepts = _accepting(asked, *[square.places] * heads)
+        square = replace(_at_positions(task, task.places[:heads]), sequences=heads)
+        accepts = _reader(asked, *[square.places] * heads)
         yield FurtherCall(
             "equal numbers of sequences, positions and heads", (square,), accepts, task
         )
-    yield from _in_half(task, "scores", _accepting(asked))
+    yield from _half_precision_calls(task, "scores", _reader(asked))
 
 
 def calls_of_buckets(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
-    """The call with a matrix (queries, keys) of relative positions, as attention makes it."""
+    """Yield the call with a matrix (queries, keys) of relative positions, as in attention."""
     if task.sides or task.places.size <= _ROWS:
         return
     keys = task.places.size - _ROWS + 1
     rows = [task.places[_ROWS - 1 - query :][:keys] for query in range(_ROWS)]
     matrix = (replace(task, places=np.stack(rows)),)
-    yield FurtherCall("a matrix of queries and keys", matrix, _accepting(asked, *rows), task)
+    yield FurtherCall("a matrix of queries and keys", matrix, _reader(asked, *rows), task)
 
 
 def calls_after_fewer(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
-    """The same call after a first one for half as many positions, which a cache may be made for."""
+    """Yield the same call after a first one for half the positions, which may size a cache."""
     half = task.length // 2
     if half and not task.sides and task.places.shape == (task.length,):
-        few = _at(task, task.places[:half])
+        few = _at_positions(task, task.places[:half])
         text = f"{task.length} positions after a first call for {half}"
-        yield FurtherCall(text, (task,), _accepting(asked), few, few)
+        yield FurtherCall(text, (task,), _reader(asked), few, few)
 
 
-def _at(task: FunctionTask, places: NumberArray) -> FunctionTask:
-    """The task at other places: (n,), or (b, n) for b sequences."""
+def _at_positions(task: FunctionTask, places: NumberArray) -> FunctionTask:
+    """Return the task at other positions: (n,), or (b, n) for b sequences."""
     sequences = len(places) if places.ndim > 1 else 1
     return replace(task, places=places, length=places.shape[-1], sequences=sequences)
 
 
-def _accepting(asked: Asked, *sequences: NumberArray) -> Callable[[Loaded], list[ValueSubject]]:
-    """Return a reader of values of sequences at these places, or at those of ``asked`` if none."""
+def _reader(asked: Asked, *sequences: NumberArray) -> Callable[[Loaded], list[ValueSubject]]:
+    """Return a reader of values for sequences at these positions.
+
+    Without sequences, it reads values at the positions of ``asked``.
+    """
 
     def subjects(loaded: Loaded) -> list[ValueSubject]:
         if not sequences:
@@ -218,7 +221,7 @@ def _accepting(asked: Asked, *sequences: NumberArray) -> Callable[[Loaded], list
         alike = several and not np.ptp(sequences, axis=0).any()
         axes = {"buckets": 2, "scores": 4}.get(asked.form or "", 3)
         flat = values.ndim == axes - 1 < 3 and len(values) == np.size(sequences)
-        if several and flat:  # as diffusers returns them
+        if several and flat:  # diffusers returns sequences one after another
             values = values.reshape(len(sequences), -1, *values.shape[1:])
         elif alike and (values.ndim < axes or len(values) == 1):
             table = values if values.ndim < axes else values[0]  # one table for all sequences
