@@ -342,7 +342,7 @@ class Expected(Record):
         return np.asarray(close | (odd & ~np.isfinite(found)))
 
     def wave_tolerance(self, drawn: Change | None) -> RealRows:
-        """Return the allowed error of rows of waves: a share of each column's angle, and a floor."""
+        """Return the allowed error of waves: a share of each column's angle, and a floor."""
         waves = self.content.waves
         assert waves is not None
         scale = float(waves.scale)
