@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc_cli.checks.expected import Change, ValuePlaces
 from posenc_cli.checks.known_bugs.bug import GITHUB, BugCode, KnownBug, wave_columns
-from posenc_cli.checks.measured import heads_of
+from posenc_cli.checks.measured import moved_heads
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.records import replace
 
@@ -175,7 +175,7 @@ def _window_number(
 
 
 def _other_heads(e: Expected) -> Iterator[Change]:
-    found = heads_of(e)
+    found = moved_heads(e)
     if found is None:
         return
     text, order, factors = found

@@ -11,7 +11,7 @@ import numpy as np
 from posenc_cli.checks.expected import Change
 from posenc_cli.checks.known_bugs.arrangement import renumbered
 from posenc_cli.checks.known_bugs.bug import GITHUB, BugCode, KnownBug, multiplied, wave_columns
-from posenc_cli.checks.measured import bases_of
+from posenc_cli.checks.measured import measured_bases
 from posenc_cli.formulas.alibi import exact_slopes, rules_of
 from posenc_cli.formulas.inverse import KNOWN_BASES
 from posenc_cli.formulas.parameters import as_text
@@ -107,7 +107,7 @@ def _bases(e: Expected) -> Iterator[Change]:
     name = _base_of(e)
     if name is None:
         return
-    for base in bases_of(e, float(e.params[name])) or KNOWN_BASES:
+    for base in measured_bases(e, float(e.params[name])) or KNOWN_BASES:
         if base != e.params[name] and base > 1:
             yield replace(_parameter(e, name, base), general=base != float(f"{base:.{_DIGITS}g}"))
 

@@ -17,7 +17,7 @@ from posenc_cli.checks.known_bugs.bug import (
     rows_text,
     wave_columns,
 )
-from posenc_cli.checks.measured import FACTORS, common_factors, nonfinite, row_maps
+from posenc_cli.checks.measured import FACTORS, common_factors, nonfinite, position_changes
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.formats import COARSE, CUT_BFLOAT16, HALVES, on_grid, round_to_half
 from posenc_cli.records import replace
@@ -166,7 +166,7 @@ def _rounded_sum(values: NumberArray, e: Expected, *, half: str, of_sum: bool) -
 
 def _moved_rows(e: Expected) -> Iterator[Change]:
     """Rows of other positions, as the rows themselves tell."""
-    yield from row_maps(e)
+    yield from position_changes(e)
     if e.is_waves:
         for grid in (1, -1, 0.5):
             if e.params.get("grid"):
