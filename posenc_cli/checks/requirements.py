@@ -1,7 +1,7 @@
-"""Required properties of encodings, and whether they hold.
+"""Parse required properties of encodings, and check whether they hold.
 
-A requirement is the name of a property, which must hold, or a bound on its value: ``norm<=1e-6``,
-``unique>=0.1``. What does not apply to an encoding, or was only sampled, does not pass.
+A requirement is the name of a property that must hold, or a bound on its value: ``norm<=1e-6``,
+``unique>=0.1``. A property that does not apply, or was only sampled, does not pass.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Relation = Literal["<=", ">="]
 
 
 class Requirement(Record):
-    """A property that is required, by its ``text``; or a bound on its value."""
+    """A required property, by its ``text``, or a bound on its value."""
 
     text: str
     name: str
@@ -35,12 +35,12 @@ class Requirement(Record):
     bound: float = 0.0
 
     def allows(self, value: float) -> bool:
-        """Whether a value is within the bound."""
+        """Return whether a value is within the bound."""
         return value <= self.bound if self.relation == "<=" else value >= self.bound
 
 
 class Judgement(Record):
-    """Whether an encoding meets a requirement, and what was found."""
+    """Result of one requirement on one encoding, with the value found."""
 
     subject: str
     requirement: Requirement
@@ -49,12 +49,12 @@ class Judgement(Record):
 
 
 def requirements_of(flag: str, text: str) -> tuple[Requirement, ...]:
-    """The requirements that a text lists.
+    """Parse a comma-separated list of requirements.
 
     >>> [each.name for each in requirements_of("--require", "unique,norm<=1e-6")]
     ['unique', 'norm']
 
-    Raises: InvalidInput for what is none.
+    Raises: InvalidInput for a part that is not a requirement.
     """
     form = "the name of a property, NAME<=X or NAME>=X"
     return tuple(requirement_of(flag, part.strip(), form, PROPERTIES) for part in text.split(","))
@@ -63,11 +63,11 @@ def requirements_of(flag: str, text: str) -> tuple[Requirement, ...]:
 def requirement_of(
     flag: str, text: str, form: str, names: Iterable[str], of_parts: Iterable[str] = ()
 ) -> Requirement:
-    """The requirement of a text; ``form`` says what it must be.
+    """Parse one requirement; ``form`` describes the allowed forms in errors.
 
-    It has one of the ``names``, or one ``of_parts`` after the name of a part and a dot.
+    Its name is one of ``names``, or one of ``of_parts`` after the name of a part and a dot.
 
-    Raises: InvalidInput where it has another form or name, or the bound is no number.
+    Raises: InvalidInput for another form or name, or a bound that is not a number.
     """
     match, where = _FORM.fullmatch(text), f"{flag} {abbreviated(text)}"
     if match is None:
@@ -93,7 +93,7 @@ def requirement_of(
 def judgements(
     inspections: Sequence[Inspection], requirements: Sequence[Requirement]
 ) -> list[Judgement]:
-    """Whether each encoding meets each requirement."""
+    """Return for each encoding and each requirement whether it is met."""
     return [
         _judgement(inspection, requirement)
         for inspection in inspections
@@ -105,22 +105,22 @@ def _judgement(inspection: Inspection, requirement: Requirement) -> Judgement:
     known = inspection.property(requirement.name)
     holds, value = known.holds, known.value
 
-    def judged(message: str, *, ok: bool) -> Judgement:
+    def judgement(message: str, *, ok: bool) -> Judgement:
         return Judgement(inspection.name, requirement, ok, message)
 
     if holds is None:
-        return judged(f"does not apply: {known.reason}", ok=False)
+        return judgement(f"does not apply: {known.reason}", ok=False)
     if requirement.relation is None:
         if holds and known.sample == "verdict":
-            return judged(f"holds only in a sample: {known.reason}", ok=False)
-        return judged(_value_text(known, value), ok=holds)
+            return judgement(f"holds only in a sample: {known.reason}", ok=False)
+        return judgement(_value_text(known, value), ok=holds)
     if known.name == "defined-beyond" and holds:
         value = math.inf
     if value is None or (known.name in ("bounded", "decay") and not holds):
-        return judged(f"does not hold: {known.reason}", ok=False)
+        return judgement(f"does not hold: {known.reason}", ok=False)
     if known.sample is not None:
-        return judged(f"{value:.4g} was measured only in a sample: {known.reason}", ok=False)
-    return judged(_value_text(known, value), ok=requirement.allows(value))
+        return judgement(f"{value:.4g} was measured only in a sample: {known.reason}", ok=False)
+    return judgement(_value_text(known, value), ok=requirement.allows(value))
 
 
 def _value_text(known: Property, value: float | None) -> str:
