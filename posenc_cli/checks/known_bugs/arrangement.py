@@ -1,4 +1,4 @@
-"""Known bugs of arrangement: columns, rows, axes, heads or tables in the wrong order."""
+"""List known bugs of arrangement: columns, rows, axes, heads or tables in the wrong order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _layouts(e: Expected) -> Iterator[Change]:
-    """Columns in another of the usual orders."""
+    """Yield the other usual orders of columns."""
     columns = wave_columns(e)
     if columns is None:
         return
@@ -45,7 +45,7 @@ def _layouts(e: Expected) -> Iterator[Change]:
             yield Change(told, order=order)
 
 
-def _exchanged_functions(e: Expected) -> Iterator[Change]:
+def _swapped_functions(e: Expected) -> Iterator[Change]:
     text = "sin and cos are swapped"
     columns = wave_columns(e)
     if columns is not None:
@@ -54,8 +54,8 @@ def _exchanged_functions(e: Expected) -> Iterator[Change]:
         yield Change(text, order=order)
 
 
-def _exchanged_pairs(e: Expected) -> Iterator[Change]:
-    """Query − key for key − query."""
+def _swapped_queries_and_keys(e: Expected) -> Iterator[Change]:
+    """Yield offsets query − key in place of key − query, and the reverse."""
     orders = "query − key", "key − query"
     pairs = getattr(e.content, "pairs", None) if isinstance(e.source, Scheme) else None
     by_query = (
@@ -71,18 +71,18 @@ def _exchanged_pairs(e: Expected) -> Iterator[Change]:
         yield Change(both, places=lambda p, _: p.moved(np.abs))
         yield Change(both, places=lambda p, _: p.moved(lambda at: -np.abs(at)))
     if e.form == "scores":
-        yield Change(text, make=lambda s: _swapped(s).right().transpose(0, 2, 1))
+        yield Change(text, make=lambda s: _with_swapped_places(s).right().transpose(0, 2, 1))
     if e.form == "buckets":
-        yield Change(text, make=lambda s: _swapped(s).right())
+        yield Change(text, make=lambda s: _with_swapped_places(s).right())
 
 
-def _swapped(e: Expected) -> Expected:
+def _with_swapped_places(e: Expected) -> Expected:
     assert e.places.keys is not None
     return replace(e, places=ValuePlaces(e.places.keys, e.places.at))
 
 
 def _grid_axes(e: Expected) -> Iterator[Change]:
-    """Columns that follow another axis, and rows that go through the grid in another order."""
+    """Yield columns that use another axis, and rows in another order of the grid."""
     grid = e.params.get("grid") if e.is_waves else None
     if not grid or len(grid) < 2:
         return
@@ -98,7 +98,7 @@ def _grid_axes(e: Expected) -> Iterator[Change]:
         )
         yield Change(
             f"the rows of the table run through the grid with {told} exchanged (column by column)",
-            places=partial(_regridded, grid=grid, order=order),
+            places=partial(_in_other_grid_order, grid=grid, order=order),
             code=BugCode.GRID_ORDER,
         )
 
@@ -107,17 +107,17 @@ def _along_axes(e: Expected, *, order: tuple[int, ...]) -> RealRows:
     return e.waves(e.followed(order) * e.frequencies)
 
 
-def _regridded(
+def _in_other_grid_order(
     places: ValuePlaces, _: Expected, *, grid: tuple[int, ...], order: tuple[int, ...]
 ) -> ValuePlaces:
-    """The places of rows that go through a grid whose axes stand in another order."""
+    """Return the places of rows that run through the grid with its axes in another order."""
     along = np.unravel_index(places.at.astype(np.int64), [grid[axis] for axis in order])
     own = [along[order.index(axis)] for axis in range(len(grid))]
     return ValuePlaces(np.asarray(np.ravel_multi_index(own, grid), np.int64))
 
 
 def renumbered(text: str, rule: Callable[[Expected, Integers, Integers], Integers]) -> Change:
-    """A change of the rows of a learned table that pairs of tokens read."""
+    """Return a change of the rows of a learned table that pairs of tokens read."""
 
     def make(e: Expected) -> NumberArray:
         at, keys = (np.asarray(each, np.int64) for each in (e.places.at, e.places.keys))
@@ -137,7 +137,7 @@ def renumbered(text: str, rule: Callable[[Expected, Integers, Integers], Integer
 
 
 def _window_numbers(e: Expected) -> Iterator[Change]:
-    """Offsets in a window that are numbered with the strides of its other side."""
+    """Yield offsets in a window that are numbered with the strides of its other side."""
     size = e.params.get("window_size")
     if not size or e.params.get("class_token") or (e.form == "scores" and e.content.network):
         return
@@ -180,14 +180,14 @@ def _other_heads(e: Expected) -> Iterator[Change]:
         return
     text, order, factors = found
     if e.head is None:
-        general = e.form == "slopes"  # where a rule that gives all of them says more
+        general = e.form == "slopes"  # a rule for all slopes says more
         yield Change(text, order=order, values=lambda v, _: v * factors, general=general)
     else:
         yield Change(text, make=lambda s: replace(s, head=int(order[0])).right())
 
 
 def _usual_heads(e: Expected, _: int) -> Iterator[Change]:
-    """Heads in another order, and those of a rank that takes itself for the first."""
+    """Yield heads in another order, and heads of a rank that uses the first rank's."""
     own = np.arange(e.content.heads or 0)
     orders = {
         "all heads have the scores of the first": 0 * own,
@@ -210,23 +210,23 @@ def _usual_heads(e: Expected, _: int) -> Iterator[Change]:
 
 def _other_layers(e: Expected) -> Iterator[Change]:
     for name, table in e.other_tables().items():
-        make = partial(_of_table, table=table)
+        make = partial(_from_table, table=table)
         yield Change(f"this is the table {name} of the same file", make=make)
 
 
-def _of_table(e: Expected, table: NumberArray) -> NumberArray:
+def _from_table(e: Expected, table: NumberArray) -> NumberArray:
     return replace(e, lookup=lambda rows: np.asarray(table[rows], np.float64)).right()
 
 
 def _transposed(e: Expected) -> Iterator[Change]:
-    """A square table whose transpose is right; others were read so."""
+    """Yield the transpose of a square table, if that is right; other tables are read so."""
     if e.found.shape[0] == e.found.shape[1] > 1:
         right = e.right()
         if bool((np.abs(e.found.T - right) <= e.allowed(right)).all()):
-            yield Change("rows and columns are exchanged", values=lambda _, s: _same_rows(e, s))
+            yield Change("rows and columns are exchanged", values=lambda _, s: _found_rows(e, s))
 
 
-def _same_rows(whole: Expected, part: Expected) -> NumberArray:
+def _found_rows(whole: Expected, part: Expected) -> NumberArray:
     return whole.found[np.searchsorted(whole.places.at, part.places.at)]
 
 
@@ -239,13 +239,13 @@ BUGS = (
     ),
     KnownBug(
         BugCode.COS_SIN_MISPAIRED,
-        _exchanged_functions,
+        _swapped_functions,
         "swap sin and cos",
         f"{GITHUB}flashinfer-ai/flashinfer/pull/3819",
     ),
     KnownBug(
         BugCode.KEY_QUERY,
-        _exchanged_pairs,
+        _swapped_queries_and_keys,
         "subtract in the other order",
         f"{GITHUB}dmlc/gluon-nlp/pull/1470, {GITHUB}speechbrain/speechbrain (RelPosEncXL)",
         ("rows", "scores", "buckets"),
@@ -289,4 +289,4 @@ BUGS = (
         solves=True,
     ),
 )
-"""Columns, rows, axes, heads and tables at the place of others."""
+"""Columns, rows, axes, heads and tables in place of others."""
