@@ -93,7 +93,7 @@ class Rotated(Expected):
         return self._rotated_by(drawn)[1]
 
     def _rotated_by(self, change: Change | None) -> tuple[RealRows, RealRows]:
-        """Return the vectors and their allowed error; the last result is cached for the second use."""
+        """Return the vectors and their allowed error; cache the last result for the second use."""
         if not self._last or self._last[0][0] is not change:
             own = change.make(self) if change and change.make else self.by(Defect())
             self._last[:] = [(change, self.rotated(own))]
