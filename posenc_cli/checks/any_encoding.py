@@ -155,7 +155,7 @@ class ValueCheck(GivenSubject, Asked):
             raise InvalidInput(
                 f"--inv-freq holds {found.size} frequencies, but the reference has {right.size}"
             )
-        rows = probe.waves(probe.followed() * found)
+        rows = probe.waves(probe.angle_positions() * found)
         return asked.subject(replace(loaded, values=rows))
 
     def _function_forms(self) -> tuple[list[Form], Mapping[str, Any], Positions, int]:

@@ -192,11 +192,11 @@ class Expected(Record):
         )
         queries, keys = (each.astype(np.int64) for each in (self.places.at, self.places.keys))
         with self._computing():
-            every = self.of_heads(range(content.heads))
+            every = self.select_heads(range(content.heads))
             heads = scores_of_heads(content, rule, every, queries, keys)
             return np.stack([np.asarray(scores, np.float64) for scores in heads])
 
-    def of_heads(self, every: Any) -> Any:
+    def select_heads(self, every: Any) -> Any:
         """Return the part of a per-head sequence that is compared."""
         return every if self.head is None else every[self.head : self.head + 1]
 
@@ -213,7 +213,7 @@ class Expected(Record):
             own = np.asarray(waves.frequencies(np), np.float64)
             return own if self.rates is None else self.rates(own)
 
-    def followed(self, axes: tuple[int, ...] | None = None) -> NumberArray:
+    def angle_positions(self, axes: tuple[int, ...] | None = None) -> NumberArray:
         """Return the positions or coordinates that angles are multiples of: (n, waves) or (n, 1).
 
         ``axes`` gives, for each axis, the axis whose coordinate is used instead.
@@ -252,7 +252,9 @@ class Expected(Record):
 
     def angles(self, frequencies: Reals | None = None) -> RealRows:
         """Return the angles of waves: (n, waves)."""
-        own: RealRows = self.followed() * (self.frequencies if frequencies is None else frequencies)
+        own: RealRows = self.angle_positions() * (
+            self.frequencies if frequencies is None else frequencies
+        )
         return own
 
     def waves(self, angles: RealRows) -> RealRows:
@@ -347,7 +349,7 @@ class Expected(Record):
         assert waves is not None
         scale = float(waves.scale)
         tolerance = Tolerance.of(self.rule, dtype=self.dtype, roundings=1, amplitude=scale)
-        along = self.followed()
+        along = self.angle_positions()
         if drawn is None or drawn.make is None:
             rates = self.frequencies
             cells = np.broadcast_to(tolerance.cells(along, rates), (len(along), rates.size))
@@ -362,7 +364,7 @@ class Expected(Record):
             allowed = moved if np.isfinite(moved).all() else allowed.max(axis=1, keepdims=True)
         return np.maximum(allowed, tolerance.floor)
 
-    def judged(self, right: NumberArray) -> NumberArray:
+    def tolerated(self, right: NumberArray) -> NumberArray:
         """Return the error that right values may have, including that of float32 arithmetic."""
         allowed = self.allowed(right) + self.slack
         if self.form == "scores" and self.rule == "auto":

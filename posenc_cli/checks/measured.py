@@ -327,10 +327,10 @@ def moved_heads(e: Expected) -> tuple[str, Integers, NumberArray] | None:
     axes = tuple(range(1, right.ndim))
     if right.shape[0] < 2:
         return None
-    allowed = every.judged(right)
-    own = e.of_heads(np.arange(right.shape[0]))
+    allowed = every.tolerated(right)
+    own = e.select_heads(np.arange(right.shape[0]))
     absent = part.absent
-    blank = ~np.any(found, axis=axes, where=~absent) & np.any(e.of_heads(right), axis=axes)
+    blank = ~np.any(found, axis=axes, where=~absent) & np.any(e.select_heads(right), axis=axes)
     order = own.copy()
     for head, values in enumerate(found):
         near = ((np.abs(right - values) <= allowed) | absent[head]).all(axis=axes)
@@ -351,6 +351,6 @@ def moved_heads(e: Expected) -> tuple[str, Integers, NumberArray] | None:
     return f"{text} ({moved.size} of {own.size} heads differ)", order, factors
 
 
-def nonfinite(e: Expected) -> int:
+def count_nonfinite(e: Expected) -> int:
     """Count the compared values that are NaN or infinite."""
     return int(np.count_nonzero(~(np.isfinite(e.found) | e.absent)))

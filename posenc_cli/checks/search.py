@@ -186,7 +186,7 @@ def _has_effect(e: Expected, change: Change) -> bool:
         return True
     try:
         right = e.right()
-        near = np.abs(e.changed(change) - right) <= e.judged(right)
+        near = np.abs(e.changed(change) - right) <= e.tolerated(right)
         return not (near | e.absent).all()
     except (PosencError, ValueError, IndexError, OverflowError):
         return False

@@ -252,7 +252,7 @@ def _rows_of_other_width(asked: Asked, loaded: Loaded, width: int | None) -> Val
     own = _rows(replace(asked, given={**asked.given, "dim": dim}), loaded)
     e = own.expected
     right = e.right()
-    if loaded.values.shape[-2] == width and (np.abs(e.found - right) > e.judged(right)).any():
+    if loaded.values.shape[-2] == width and (np.abs(e.found - right) > e.tolerated(right)).any():
         return None
     note = f"the subject has {dim} columns: compared with dim={dim}, not the default {width}"
     return replace(own, notes=(*own.notes, note))

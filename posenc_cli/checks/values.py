@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.checks.known_bugs.bug import BugCode
-from posenc_cli.checks.measured import nonfinite
+from posenc_cli.checks.measured import count_nonfinite
 from posenc_cli.checks.search import KNOWN_BUGS, NamedBug, blocks_of, explanations
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.positions import range_texts
@@ -161,7 +161,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
         misfit=subject.misfit or _transposed_text(e),
         call=subject.call,
         untested=subject.untested,
-        nonfinite=nonfinite(e),
+        nonfinite=count_nonfinite(e),
         rounding=wrong
         and not found_bugs
         and e.rule == "exact"
@@ -242,7 +242,7 @@ def _differences(e: Expected) -> tuple[int, WorstValue | None, list[Flags]]:
     of_rows = 1 if e.form == "scores" else 0
     for part in blocks_of(e):
         right = part.right()
-        allowed = part.judged(right)
+        allowed = part.tolerated(right)
         found = np.asarray(part.found, np.float64)
         same = (found == right) | (np.isnan(found) & np.isnan(right)) | part.absent
         apart = np.where(same, 0, found - right)

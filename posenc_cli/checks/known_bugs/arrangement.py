@@ -104,7 +104,7 @@ def _grid_axes(e: Expected) -> Iterator[Change]:
 
 
 def _along_axes(e: Expected, *, order: tuple[int, ...]) -> RealRows:
-    return e.waves(e.followed(order) * e.frequencies)
+    return e.waves(e.angle_positions(order) * e.frequencies)
 
 
 def _in_other_grid_order(
@@ -131,7 +131,7 @@ def renumbered(text: str, rule: Callable[[Expected, Integers, Integers], Integer
         held = (numbers >= 0) & (numbers < weights.rows)
         rows = np.full((numbers.size, weights.columns), np.nan)
         rows[held] = e.lookup(numbers[held])
-        return np.asarray(e.of_heads(rows.T.reshape(-1, at.size, keys.size)))
+        return np.asarray(e.select_heads(rows.T.reshape(-1, at.size, keys.size)))
 
     return Change(text, make=make)
 

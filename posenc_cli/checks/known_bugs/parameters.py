@@ -160,7 +160,7 @@ def _raised(own: Reals, powers: Reals | float) -> Reals:
 def _column_frequencies(e: Expected, *, base: float, power: float) -> RealRows:
     columns = wave_columns(e)
     assert columns is not None
-    at, width = e.followed(), e.content.width
+    at, width = e.angle_positions(), e.content.width
     sin, cos = (at * base ** (-power * own / width) for own in columns[:2])
     return e.placed(np.cos(cos), np.sin(sin))
 
@@ -251,7 +251,7 @@ def _solved_slopes(e: Expected) -> Iterator[Change]:
 def _with_slopes(e: Expected, text: str, slopes: Any, right: Reals) -> Change:
     """Return a change that replaces the slopes of heads."""
     ratios = np.asarray(slopes) / right
-    return multiplied(text, ratios if e.form == "slopes" else e.of_heads(ratios)[:, None, None])
+    return multiplied(text, ratios if e.form == "slopes" else e.select_heads(ratios)[:, None, None])
 
 
 def _coarse_frequencies(e: Expected) -> Iterator[Change]:

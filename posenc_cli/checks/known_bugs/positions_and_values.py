@@ -17,7 +17,7 @@ from posenc_cli.checks.known_bugs.bug import (
     rows_text,
     wave_columns,
 )
-from posenc_cli.checks.measured import FACTORS, common_factors, nonfinite, position_changes
+from posenc_cli.checks.measured import FACTORS, common_factors, count_nonfinite, position_changes
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.formats import COARSE, CUT_BFLOAT16, HALVES, on_grid, round_to_half
 from posenc_cli.records import replace
@@ -120,7 +120,7 @@ def _nothing_written(e: Expected) -> Iterator[Change]:
 
 
 def _not_numbers(e: Expected) -> Iterator[Change]:
-    count = nonfinite(e)
+    count = count_nonfinite(e)
     verb = "is" if count == 1 else "are"
     if count:
         yield Change(
@@ -181,7 +181,7 @@ def _moved_rows(e: Expected) -> Iterator[Change]:
 
 
 def _shifted_grid(e: Expected, by: float) -> RealRows:
-    return e.waves((e.followed() + by) * e.frequencies)
+    return e.waves((e.angle_positions() + by) * e.frequencies)
 
 
 def _usual_moves(e: Expected, context: int) -> Iterator[Change]:
@@ -252,7 +252,7 @@ def _rounded_positions(e: Expected, half: str) -> Iterator[Change]:
 
 def _with_rounded_products(e: Expected, *, half: str) -> RealRows:
     plain = replace(e, stretch=1.0)  # exact numbers; stretched ones could cross ties
-    along, rates = (_rounded(each, half) for each in (plain.followed(), plain.frequencies))
+    along, rates = (_rounded(each, half) for each in (plain.angle_positions(), plain.frequencies))
     return e.waves(_rounded(along * rates, half) * e.stretch)
 
 
