@@ -14,7 +14,7 @@ from posenc_cli.budget import check_size
 from posenc_cli.calls.signature import CallRequest
 from posenc_cli.checks.checking import GivenSubject, reading
 from posenc_cli.checks.expected import ValuePlaces
-from posenc_cli.checks.subjects import Asked, ValueSubject, read_subject
+from posenc_cli.checks.subjects import ValueRequest, ValueSubject, read_subject
 from posenc_cli.checks.values import ValueReport, value_report
 from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.precision import Precision
@@ -45,7 +45,7 @@ _RELATIVE = Positions.contiguous(-600, 1201)
 """Relative positions beyond the last one that usual bucket rules distinguish."""
 
 
-class ValueCheck(GivenSubject, Asked):
+class ValueCheck(GivenSubject, ValueRequest):
     """A check to run: the reference, and exactly one of the subjects.
 
     ``file`` holds rows or scores. ``vectors`` are x and x + rows. ``inv_freq`` holds frequencies of
@@ -178,7 +178,7 @@ class ValueCheck(GivenSubject, Asked):
             forms = ["buckets"] if self._lacks_table(encoding) else ["scores", "buckets"]
         return forms, params, where or Positions.contiguous(0, count), content.width or 1
 
-    def tasks(self) -> Iterator[tuple[FunctionTask, Asked]]:
+    def tasks(self) -> Iterator[tuple[FunctionTask, ValueRequest]]:
         """Yield the task of a function for each form that it may return."""
         from posenc_cli.checks.functions import FunctionTask
 
@@ -218,7 +218,7 @@ class ValueCheck(GivenSubject, Asked):
             return described
         raise failures[0]
 
-    def _further_calls(self, task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
+    def _further_calls(self, task: FunctionTask, asked: ValueRequest) -> Iterator[FurtherCall]:
         """Yield the calls that models make after the first."""
         from posenc_cli.checks.other_calls import (
             calls_after_fewer,
@@ -235,7 +235,7 @@ class ValueCheck(GivenSubject, Asked):
         if task.form == "buckets":
             yield from calls_of_buckets(task, asked)
 
-        def of_settings(given: dict[str, Any]) -> tuple[FunctionTask, Asked]:
+        def of_settings(given: dict[str, Any]) -> tuple[FunctionTask, ValueRequest]:
             tasks = replace(self, given=given).tasks()
             return next(own for own in tasks if own[0].form == task.form)
 

@@ -298,18 +298,18 @@ class Expected(Record):
             values = values[:, change.order] if self.form == "rows" else values[change.order]
         return values if change.values is None else change.values(values, self)
 
-    def allowed(self, right: NumberArray, *, drawn: Change | None = None) -> NumberArray:
+    def allowed(self, right: NumberArray, *, change: Change | None = None) -> NumberArray:
         """Return the error that right values may have in the subject's format, shaped as ``right``.
 
-        For a ``drawn`` change, its own frequencies and positions set the error.
+        With a ``change``, its own frequencies and positions set the error.
         """
         if self.form == "buckets":
             return np.zeros(right.shape)
         if isinstance(self.rule, float):
             return np.full(right.shape, max(self.rule, smallest("float32")))
-        other = self if drawn is None else self.with_change(drawn)
+        other = self if change is None else self.with_change(change)
         if other.is_waves:
-            return other.wave_tolerance(drawn)
+            return other.wave_tolerance(change)
         rounding = unit(rounded_to(self.rule, self.dtype))
         if self.form == "slopes":
             share, least = slope_tolerance(other.params["heads"], self.rule, self.dtype), 0.0
@@ -327,7 +327,7 @@ class Expected(Record):
     def near(self, values: NumberArray, change: Change) -> Flags:
         """Return which found values are those of a change; NaN equals NaN."""
         found = np.asarray(self.found, np.float64)
-        allowed = np.abs(self.allowed(values, drawn=change)) + self.slack
+        allowed = np.abs(self.allowed(values, change=change)) + self.slack
         rounding = change.rounding or self.rounding
         share = 0.0
         if rounding:  # truncation moves a value by up to twice as much, and toward 0
@@ -343,24 +343,24 @@ class Expected(Record):
         odd = (found == values) | (np.isnan(found) & np.isnan(values)) | self.absent
         return np.asarray(close | (odd & ~np.isfinite(found)))
 
-    def wave_tolerance(self, drawn: Change | None) -> RealRows:
+    def wave_tolerance(self, change: Change | None) -> RealRows:
         """Return the allowed error of waves: a share of each column's angle, and a floor."""
         waves = self.content.waves
         assert waves is not None
         scale = float(waves.scale)
         tolerance = Tolerance.of(self.rule, dtype=self.dtype, roundings=1, amplitude=scale)
         along = self.angle_positions()
-        if drawn is None or drawn.make is None:
+        if change is None or change.make is None:
             rates = self.frequencies
             cells = np.broadcast_to(tolerance.cells(along, rates), (len(along), rates.size))
             allowed = self.placed(cells, cells)
         else:  # from the change of its columns when all angles change a little
             nudged = replace(self, stretch=self.stretch * (1 + (tolerance.per_angle or 1e-6)))
-            apart = np.abs(drawn.make(nudged) - drawn.make(self))
+            apart = np.abs(change.make(nudged) - change.make(self))
             far = np.abs(along).max(axis=1, keepdims=True)
             allowed = far * (apart / np.maximum(far, 1)).max(axis=0) + tolerance.floor
-        if drawn is not None:
-            moved = np.abs(self.altered(allowed, drawn) - self.altered(0 * allowed, drawn))
+        if change is not None:
+            moved = np.abs(self.altered(allowed, change) - self.altered(0 * allowed, change))
             allowed = moved if np.isfinite(moved).all() else allowed.max(axis=1, keepdims=True)
         return np.maximum(allowed, tolerance.floor)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from posenc_cli.checks.functions import FunctionTask
-    from posenc_cli.checks.subjects import Asked, ValueSubject
+    from posenc_cli.checks.subjects import ValueRequest, ValueSubject
     from posenc_cli.numerics.arrays import NumberArray
 
 _LATER_START = 7
@@ -54,7 +54,7 @@ _OTHER_SETTINGS: Mapping[str, Callable[[Any], Any]] = {
 def calls_with_settings(
     task: FunctionTask,
     given: Mapping[str, Any],
-    of_settings: Callable[[dict[str, Any]], tuple[FunctionTask, Asked]],
+    of_settings: Callable[[dict[str, Any]], tuple[FunctionTask, ValueRequest]],
 ) -> Iterator[FurtherCall]:
     """Yield calls with another value of one setting, for each setting of the reference."""
     odd = [("dim", lambda dim: dim + 1)] if "max_period" in task.settings else []
@@ -66,38 +66,40 @@ def calls_with_settings(
         if own is None or (value := other(own)) == own:
             continue
         try:
-            changed, asked = of_settings({**given, name: value})
+            changed, request = of_settings({**given, name: value})
         except InvalidInput:  # for example, the size of a learned table
             continue
         text = "×".join(map(str, value)) if isinstance(value, tuple) else brief_text(value)
-        yield FurtherCall(f"{name}={text}", (changed,), _reader(asked), task)
+        yield FurtherCall(f"{name}={text}", (changed,), _reader(request), task)
 
 
-def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
+def calls_of_rows(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
     """Yield calls with fewer rows, other positions, batches and half precision."""
     count, whole = task.places.size, task.places
-    if getattr(asked.source, "kind", "") == "relative":
+    if getattr(request.source, "kind", "") == "relative":
         few = task.length // 2
         shorter = replace(task, places=whole[np.abs(whole) < few], length=few)
         if (np.diff(whole) == 1).all():
-            yield FurtherCall(f"{few} positions", (shorter,), _reader(asked, np.arange(few)), task)
+            yield FurtherCall(
+                f"{few} positions", (shorter,), _reader(request, np.arange(few)), task
+            )
         return
     if task.sides:
-        accepts = _reader(asked, whole, whole)
+        accepts = _reader(request, whole, whole)
         yield FurtherCall("two grids", (replace(task, sequences=2),), accepts, task)
-        yield from _half_precision_calls(task, "vectors", _reader(asked, whole))
+        yield from _half_precision_calls(task, "vectors", _reader(request, whole))
         return
-    if count <= _LATER_START + _ROWS or _depends_on_length(task, asked):
+    if count <= _LATER_START + _ROWS or _depends_on_length(task, request):
         return
 
     def call(text: str, places: NumberArray, unlike: NumberArray) -> FurtherCall:
-        accepts = _reader(asked, *(places if places.ndim > 1 else [places]))
+        accepts = _reader(request, *(places if places.ndim > 1 else [places]))
         return FurtherCall(
             text, (_at_positions(task, places),), accepts, _at_positions(task, unlike)
         )
 
     single = tuple(_at_positions(task, whole[[at]]) for at in (_LATER_START, count // 2, count - 1))
-    at_singles = _reader(asked, np.concatenate([each.places for each in single]))
+    at_singles = _reader(request, np.concatenate([each.places for each in single]))
     yield FurtherCall("single rows", single, at_singles, _at_positions(task, whole[:1]))
     yield call("the first row alone", whole[:1], whole)
     later = whole[_LATER_START:]
@@ -108,13 +110,13 @@ def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
     if whole.dtype.kind == "i":
         yield call("positions of int32", whole.astype(np.int32), whole)
     yield from _batches(whole, call)
-    yield from _half_precision_calls(task, "vectors", _reader(asked, whole))
+    yield from _half_precision_calls(task, "vectors", _reader(request, whole))
     if task.settings.get("max_period") is not None:
         between = whole[-_ROWS:] + np.resize([0.125, 0.5, 0.875], _ROWS)
         yield call("fractional timesteps", between, whole[-_ROWS:])
         if task.settings.get("scale") == 1 and whole.max() <= _EXACT_IN_HALF:
             half = replace(task, places=whole.astype(np.float16))
-            yield FurtherCall("timesteps in float16", (half,), _reader(asked, whole), task)
+            yield FurtherCall("timesteps in float16", (half,), _reader(request, whole), task)
 
 
 def _batches(
@@ -135,11 +137,11 @@ def _batches(
     yield call("equal numbers of sequences and rows", square, square[0])
 
 
-def _depends_on_length(task: FunctionTask, asked: Asked) -> bool:
+def _depends_on_length(task: FunctionTask, request: ValueRequest) -> bool:
     """Return whether the reference's rows depend on their number."""
     few = task.places[: task.places.size // 2]
     shorter, longer = (
-        _reader(asked, places)(Loaded(np.zeros((places.size, task.width)), "float64", ""))[
+        _reader(request, places)(Loaded(np.zeros((places.size, task.width)), "float64", ""))[
             0
         ].expected.right()
         for places in (few, task.places)
@@ -157,48 +159,48 @@ def _half_precision_calls(
     yield FurtherCall(f"{what} in float32 after half precision", (task,), accepts, half)
 
 
-def calls_of_scores(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
+def calls_of_scores(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
     """Yield calls with batches of scores, half precision, and few queries as in decoding."""
     if not task.sides:
         for queries in (1, task.length // 2):
             what = "the last query" if queries == 1 else f"the last {queries} queries"
             own = replace(task, queries=queries)
-            yield FurtherCall(f"{what} of {task.length}", (own,), _reader(asked), task)
+            yield FurtherCall(f"{what} of {task.length}", (own,), _reader(request), task)
         half = _at_positions(task, task.places[: task.places.size // 2])
-        accepts = _reader(asked, half.places)
+        accepts = _reader(request, half.places)
         yield FurtherCall(f"{half.length} positions", (half,), accepts, task)
         later = task.places + _LATER_START
         own = _at_positions(task, later)
-        yield FurtherCall(f"positions from {later[0]} on", (own,), _reader(asked, later), task)
+        yield FurtherCall(f"positions from {later[0]} on", (own,), _reader(request, later), task)
     both = replace(task, sequences=2)
-    yield FurtherCall("two sequences", (both,), _reader(asked, *[task.places] * 2), task)
+    yield FurtherCall("two sequences", (both,), _reader(request, *[task.places] * 2), task)
     heads = task.settings.get("heads", 1)
     if not task.sides and 1 < heads <= min(_MOST_SQUARE, task.places.size):
         square = replace(_at_positions(task, task.places[:heads]), sequences=heads)
-        accepts = _reader(asked, *[square.places] * heads)
+        accepts = _reader(request, *[square.places] * heads)
         yield FurtherCall(
             "equal numbers of sequences, positions and heads", (square,), accepts, task
         )
-    yield from _half_precision_calls(task, "scores", _reader(asked))
+    yield from _half_precision_calls(task, "scores", _reader(request))
 
 
-def calls_of_buckets(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
+def calls_of_buckets(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
     """Yield the call with a matrix (queries, keys) of relative positions, as in attention."""
     if task.sides or task.places.size <= _ROWS:
         return
     keys = task.places.size - _ROWS + 1
     rows = [task.places[_ROWS - 1 - query :][:keys] for query in range(_ROWS)]
     matrix = (replace(task, places=np.stack(rows)),)
-    yield FurtherCall("a matrix of queries and keys", matrix, _reader(asked, *rows), task)
+    yield FurtherCall("a matrix of queries and keys", matrix, _reader(request, *rows), task)
 
 
-def calls_after_fewer(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
+def calls_after_fewer(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
     """Yield the same call after a first one for half the positions, which may size a cache."""
     half = task.length // 2
     if half and not task.sides and task.places.shape == (task.length,):
         few = _at_positions(task, task.places[:half])
         text = f"{task.length} positions after a first call for {half}"
-        yield FurtherCall(text, (task,), _reader(asked), few, few)
+        yield FurtherCall(text, (task,), _reader(request), few, few)
 
 
 def _at_positions(task: FunctionTask, places: NumberArray) -> FunctionTask:
@@ -207,19 +209,21 @@ def _at_positions(task: FunctionTask, places: NumberArray) -> FunctionTask:
     return replace(task, places=places, length=places.shape[-1], sequences=sequences)
 
 
-def _reader(asked: Asked, *sequences: NumberArray) -> Callable[[Loaded], list[ValueSubject]]:
+def _reader(
+    request: ValueRequest, *sequences: NumberArray
+) -> Callable[[Loaded], list[ValueSubject]]:
     """Return a reader of values for sequences at these positions.
 
-    Without sequences, it reads values at the positions of ``asked``.
+    Without sequences, it reads values at the positions of ``request``.
     """
 
     def subjects(loaded: Loaded) -> list[ValueSubject]:
         if not sequences:
-            return [asked.subject(loaded)]
+            return [request.subject(loaded)]
         values = loaded.values
         several = len(sequences) > 1
         alike = several and not np.ptp(sequences, axis=0).any()
-        axes = {"buckets": 2, "scores": 4}.get(asked.form or "", 3)
+        axes = {"buckets": 2, "scores": 4}.get(request.form or "", 3)
         flat = values.ndim == axes - 1 < 3 and len(values) == np.size(sequences)
         if several and flat:  # diffusers returns sequences one after another
             values = values.reshape(len(sequences), -1, *values.shape[1:])
@@ -229,7 +233,7 @@ def _reader(asked: Asked, *sequences: NumberArray) -> Callable[[Loaded], list[Va
         if several and (values.shape[0] != len(sequences) or values.ndim < axes):
             raise WrongShape(f"returned an array of shape {values.shape}")
         return [
-            replace(asked, positions=positions_from(places)).subject(replace(loaded, values=part))
+            replace(request, positions=positions_from(places)).subject(replace(loaded, values=part))
             for part, places in zip(values if several else [values], sequences, strict=True)
         ]
 

@@ -58,7 +58,7 @@ class ValueSubject(Record):
     untested: str = ""
 
 
-class Asked(Record):
+class ValueRequest(Record):
     """A request to check values: the reference is a scheme with parameters, or a rule for buckets.
 
     ``form`` is the form of the values if an option sets it; None means the scheme's.
@@ -143,30 +143,30 @@ def _slopes_of_json(path: str) -> list[float]:
         raise InvalidInput(f"{quoted_name(path)} holds no slopes as JSON") from error
 
 
-def _one_row_error(asked: Asked, loaded: Loaded) -> InvalidInput:
-    has_frequencies = isinstance(asked.source, Scheme) and asked.source.inverse is not None
+def _one_row_error(request: ValueRequest, loaded: Loaded) -> InvalidInput:
+    has_frequencies = isinstance(request.source, Scheme) and request.source.inverse is not None
     hint = "--inv-freq FILE compares frequencies" if has_frequencies else None
     return InvalidInput(f"{quoted_name(loaded.path)} holds one row, not a table", hint=hint)
 
 
-def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
+def _rows(request: ValueRequest, loaded: Loaded) -> ValueSubject:
     """Read rows (n, d), or (rows, columns, d) of a grid; rows and columns may be swapped."""
     values = loaded.values
     if values.ndim < 2:
-        raise _one_row_error(asked, loaded)
-    probe = asked.expected(
-        "rows", loaded, asked.positions, places=ValuePlaces(np.arange(1)), found=values
+        raise _one_row_error(request, loaded)
+    probe = request.expected(
+        "rows", loaded, request.positions, places=ValuePlaces(np.arange(1)), found=values
     )
-    batch = _sequence_count(probe, values, asked.positions)
+    batch = _sequence_count(probe, values, request.positions)
     values = values.reshape(-1, values.shape[-1])
     width = probe.content.width
-    if values.shape[1] != width and "dim" in probe.parameters and "dim" not in asked.given:
-        told = _rows_of_other_width(asked, loaded, width)
+    if values.shape[1] != width and "dim" in probe.parameters and "dim" not in request.given:
+        told = _rows_of_other_width(request, loaded, width)
         if told is not None:
             return told
     transposed = values.shape[1] != width == values.shape[0]
     values = values.T if transposed else values
-    values, where, notes = _table_positions(asked, probe, values, batch)
+    values, where, notes = _table_positions(request, probe, values, batch)
     at = _offsets_of_rows(probe, where, values) if probe.is_offset else where
     places = position_array(at)
     if batch > 1:
@@ -174,7 +174,7 @@ def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
         places = np.tile(places, batch)
     sides = (values.shape[0], places.size), (values.shape[1], width)
     rows, columns = (min(pair) for pair in sides)
-    expected = asked.expected(
+    expected = request.expected(
         "rows",
         loaded,
         where,
@@ -192,7 +192,7 @@ def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
 
 
 def _table_positions(
-    asked: Asked, probe: Expected, values: NumberArray, batch: int
+    request: ValueRequest, probe: Expected, values: NumberArray, batch: int
 ) -> tuple[NumberArray, Positions, list[str]]:
     """Return rows without a class token's row, their positions, and notes.
 
@@ -200,8 +200,8 @@ def _table_positions(
     the subject.
     """
     capacity, rows, notes = probe.content.capacity, values.shape[0] // batch, list[str]()
-    if asked.positions is not None:
-        return values, asked.positions, notes
+    if request.positions is not None:
+        return values, request.positions, notes
     if probe.is_offset or capacity is None:
         return values, Positions.contiguous(0, (rows + 1) // 2 if probe.is_offset else rows), notes
     count = capacity.positions
@@ -212,10 +212,10 @@ def _table_positions(
     return values, Positions.contiguous(0, count if held else min(count, rows)), notes
 
 
-def _pair_rows(asked: Asked, loaded: Loaded) -> ValueSubject:
+def _pair_rows(request: ValueRequest, loaded: Loaded) -> ValueSubject:
     """Read rows of a relative scheme for every pair of a query and a key: (n, n, d)."""
     count, _, width = loaded.values.shape
-    where = asked.positions or Positions.contiguous(0, count)
+    where = request.positions or Positions.contiguous(0, count)
     at = position_array(where)
     if at.size != count:
         raise InvalidInput(
@@ -224,7 +224,7 @@ def _pair_rows(asked: Asked, loaded: Loaded) -> ValueSubject:
         )
     offsets = (at[None, :] - at[:, None]).reshape(-1)
     found = loaded.values.reshape(-1, width)
-    e = asked.expected("rows", loaded, where, places=ValuePlaces(offsets), found=found)
+    e = request.expected("rows", loaded, where, places=ValuePlaces(offsets), found=found)
     if width != e.content.width:
         raise InvalidInput(
             f"{quoted_name(loaded.path)} has {width} columns, but the reference has "
@@ -243,13 +243,15 @@ def _sequence_count(e: Expected, values: NumberArray, where: Positions | None) -
     return values[..., 0, 0].size if where is None or where.count == rows else 1
 
 
-def _rows_of_other_width(asked: Asked, loaded: Loaded, width: int | None) -> ValueSubject | None:
+def _rows_of_other_width(
+    request: ValueRequest, loaded: Loaded, width: int | None
+) -> ValueSubject | None:
     """Read a subject whose width is not the default, if no width is given.
 
     Returns None if it is right with rows and columns swapped.
     """
     dim = loaded.values.shape[-1]
-    own = _rows(replace(asked, given={**asked.given, "dim": dim}), loaded)
+    own = _rows(replace(request, given={**request.given, "dim": dim}), loaded)
     e = own.expected
     right = e.right()
     if loaded.values.shape[-2] == width and (np.abs(e.found - right) > e.tolerated(right)).any():
@@ -289,7 +291,7 @@ def _offsets_of_rows(e: Expected, where: Positions, values: NumberArray) -> Posi
     return next(iter(fitting), every)
 
 
-def _scores(asked: Asked, loaded: Loaded) -> ValueSubject:
+def _scores(request: ValueRequest, loaded: Loaded) -> ValueSubject:
     """Read scores (heads, queries, keys), or (queries, keys) of one head."""
     values = loaded.values
     if values.ndim == 2:
@@ -301,9 +303,9 @@ def _scores(asked: Asked, loaded: Loaded) -> ValueSubject:
             hint="--slopes FILE or --buckets FILE name other subjects",
         )
     heads, queries, keys = values.shape
-    head = asked.head
-    where, at = _key_positions(asked, loaded, queries, keys)
-    expected = asked.expected(
+    head = request.head
+    where, at = _key_positions(request, loaded, queries, keys)
+    expected = request.expected(
         "scores", loaded, where, places=ValuePlaces(at[keys - queries :], at), found=values
     )
     of_scheme = expected.content.heads or 0
@@ -319,14 +321,14 @@ def _scores(asked: Asked, loaded: Loaded) -> ValueSubject:
                 hint="--heads N, or --head H for the scores of one head",
             )
         expected = replace(expected, head=head)
-    return _without_mask(asked, ValueSubject(loaded.path, expected, str(where)))
+    return _without_mask(request, ValueSubject(loaded.path, expected, str(where)))
 
 
 def _key_positions(
-    asked: Asked, loaded: Loaded, queries: int, keys: int
+    request: ValueRequest, loaded: Loaded, queries: int, keys: int
 ) -> tuple[Positions, NumberArray]:
     """Return the positions of keys; the last of them are those of queries."""
-    where = asked.positions or Positions.contiguous(0, keys)
+    where = request.positions or Positions.contiguous(0, keys)
     at = position_array(where)
     if at.size != keys or queries > keys:
         raise InvalidInput(
@@ -336,20 +338,22 @@ def _key_positions(
     return where, at
 
 
-def _without_mask(asked: Asked, subject: ValueSubject) -> ValueSubject:
+def _without_mask(request: ValueRequest, subject: ValueSubject) -> ValueSubject:
     """Exclude the scores of keys after the query if all of them are masked."""
     e = subject.expected
     later = np.broadcast_to(e.places.later, e.found.shape)
     with np.errstate(invalid="ignore"):
         masked = bool((e.found[later] <= MASKED).all())
-    hidden = later & (asked.causal or masked)
+    hidden = later & (request.causal or masked)
     if not hidden.any():
         return subject
     numbers = np.where(np.isnan(e.found), np.inf, np.asarray(e.found, np.float64))
     expected = replace(e, found=np.where(hidden, np.nan, numbers), gaps=True)
-    note = "scores of keys after the query are not compared" + ("" if asked.causal else ": masked")
+    note = "scores of keys after the query are not compared" + (
+        "" if request.causal else ": masked"
+    )
     compared = int(hidden.size - np.count_nonzero(hidden))
-    untested = "" if asked.causal else _LATER_KEYS
+    untested = "" if request.causal else _LATER_KEYS
     notes = (*subject.notes, note)
     return replace(subject, expected=expected, notes=notes, compared=compared, untested=untested)
 
@@ -357,17 +361,17 @@ def _without_mask(asked: Asked, subject: ValueSubject) -> ValueSubject:
 _LATER_KEYS = "keys after the query (they are masked)"
 
 
-def _slopes(asked: Asked, loaded: Loaded) -> ValueSubject:
-    if not isinstance(asked.source, Scheme) or "max_bias" not in asked.source.parameters:
-        raise InvalidInput(f"--slopes: {asked.source.name} has no slopes; only alibi has")
+def _slopes(request: ValueRequest, loaded: Loaded) -> ValueSubject:
+    if not isinstance(request.source, Scheme) or "max_bias" not in request.source.parameters:
+        raise InvalidInput(f"--slopes: {request.source.name} has no slopes; only alibi has")
     values = loaded.values.reshape(-1)
     if values.size != max(loaded.values.shape):
         raise InvalidInput(
             f"{quoted_name(loaded.path)} holds an array of shape "
             f"{sizes_text(loaded.values.shape)}, not a row of slopes"
         )
-    given = asked.given if "heads" in asked.given else {**asked.given, "heads": values.size}
-    whole = replace(asked, given=given)
+    given = request.given if "heads" in request.given else {**request.given, "heads": values.size}
+    whole = replace(request, given=given)
     e = whole.expected(
         "slopes", loaded, None, places=ValuePlaces(np.arange(values.size)), found=values
     )
@@ -379,17 +383,17 @@ def _slopes(asked: Asked, loaded: Loaded) -> ValueSubject:
     return ValueSubject(loaded.path, e, "any", misfit=misfit)
 
 
-def _buckets(asked: Asked, loaded: Loaded) -> ValueSubject:
+def _buckets(request: ValueRequest, loaded: Loaded) -> ValueSubject:
     """Read buckets (n,) of relative positions, or (queries, keys) of pairs."""
     values = np.asarray(loaded.values, np.float64)
     name = quoted_name(loaded.path)
     if values.ndim == 2 and 1 not in values.shape:
         queries, keys = values.shape
-        where, at = _key_positions(asked, loaded, queries, keys)
+        where, at = _key_positions(request, loaded, queries, keys)
         pairs = np.broadcast_arrays(at[keys - queries :][:, None], at[None])
         places = ValuePlaces(*(each.reshape(-1) for each in pairs))
     else:
-        where = asked.positions or Positions.contiguous(-(values.size // 2), values.size)
+        where = request.positions or Positions.contiguous(-(values.size // 2), values.size)
         if values.size != where.count and values.size == (offsets := where.offsets()).count:
             where = offsets
         relative = position_array(where)
@@ -398,12 +402,12 @@ def _buckets(asked: Asked, loaded: Loaded) -> ValueSubject:
                 f"{name} holds {values.size} buckets, but there are {relative.size} positions",
                 hint="--positions start:stop gives the relative positions of a row of buckets",
             )
-        of_keys = isinstance(asked.source, Scheme) or asked.source.relative.startswith("key")
+        of_keys = isinstance(request.source, Scheme) or request.source.relative.startswith("key")
         zero = np.zeros_like(relative)
         places = ValuePlaces(zero, relative) if of_keys else ValuePlaces(relative, zero)
-        if isinstance(asked.source, Scheme) and asked.source.name.startswith("swin"):
+        if isinstance(request.source, Scheme) and request.source.name.startswith("swin"):
             raise InvalidInput(f"{name}: the offsets of a window are (places, places)")
-    e = asked.expected("buckets", loaded, None, places=places, found=values.reshape(-1))
+    e = request.expected("buckets", loaded, None, places=places, found=values.reshape(-1))
     return ValueSubject(loaded.path, e, str(where))
 
 

@@ -86,11 +86,11 @@ class Rotated(Expected):
         """Return the vectors that a changed reference gives."""
         return self.altered(self._rotated_by(change)[0], change)
 
-    def allowed(self, right: NumberArray, *, drawn: Change | None = None) -> NumberArray:
+    def allowed(self, right: NumberArray, *, change: Change | None = None) -> NumberArray:
         """Return the error that vectors may have: (n, columns)."""
         if self.tolerance.fixed is not None:
             return np.full(right.shape, max(self.tolerance.fixed, smallest("float32")))
-        return self._rotated_by(drawn)[1]
+        return self._rotated_by(change)[1]
 
     def _rotated_by(self, change: Change | None) -> tuple[RealRows, RealRows]:
         """Return the vectors and their allowed error; cache the last result for the second use."""
