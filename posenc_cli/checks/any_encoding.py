@@ -142,11 +142,11 @@ class ValueCheck(GivenSubject, ValueRequest):
     def _frequency_subject(self, loaded: Loaded) -> ValueSubject:
         """Return the rows of waves with the given frequencies, at the first positions."""
         found = np.asarray(loaded.values, np.float64).reshape(-1)
-        where = self.positions or Positions.contiguous(0, _DEFAULT_POSITIONS)
-        asked = replace(self, form="rows", positions=where)
+        positions = self.positions or Positions.contiguous(0, _DEFAULT_POSITIONS)
+        request = replace(self, form="rows", positions=positions)
         empty = np.zeros((1, 1))
-        probe = asked.expected(
-            "rows", loaded, where, places=ValuePlaces(position_array(where)), found=empty
+        probe = request.expected(
+            "rows", loaded, positions, places=ValuePlaces(position_array(positions)), found=empty
         )
         if not probe.is_waves or probe.is_offset:
             raise InvalidInput(f"--inv-freq: {probe.source.name} has no frequencies to compare")
@@ -156,14 +156,14 @@ class ValueCheck(GivenSubject, ValueRequest):
                 f"--inv-freq holds {found.size} frequencies, but the reference has {right.size}"
             )
         rows = probe.waves(probe.angle_positions() * found)
-        return asked.subject(replace(loaded, values=rows))
+        return request.subject(replace(loaded, values=rows))
 
     def _function_forms(self) -> tuple[list[Form], Mapping[str, Any], Positions, int]:
         """Return the forms that a function may return, the settings, positions and width."""
-        source, where = self.source, self.positions
+        source, positions = self.source, self.positions
         if not isinstance(source, Scheme):
-            return ["buckets"], source.bind(self.given)[0], where or _RELATIVE, 1
-        encoding = Encoding.of(source, self.given, seq_len=where.length if where else None)
+            return ["buckets"], source.bind(self.given)[0], positions or _RELATIVE, 1
+        encoding = Encoding.of(source, self.given, seq_len=positions.length if positions else None)
         params, content = encoding.bound.params, encoding.bound.content
         capacity = content.capacity
         count = (
@@ -176,41 +176,41 @@ class ValueCheck(GivenSubject, ValueRequest):
             forms.append("slopes")
         if source.name in ("t5", "t5-clipped", "swin"):
             forms = ["buckets"] if self._lacks_table(encoding) else ["scores", "buckets"]
-        return forms, params, where or Positions.contiguous(0, count), content.width or 1
+        return forms, params, positions or Positions.contiguous(0, count), content.width or 1
 
     def tasks(self) -> Iterator[tuple[FunctionTask, ValueRequest]]:
         """Yield the task of a function for each form that it may return."""
         from posenc_cli.checks.functions import FunctionTask
 
-        forms, params, where, width = self._function_forms()
+        forms, params, positions, width = self._function_forms()
         sides = tuple(params.get("grid") or params.get("window_size") or ())
-        check_size(where.option, where.count * width, _MOST_VALUES, "values of rows")
-        places: NumberArray = position_array(where)
-        if where.denominator > 1:
-            places = places / float(where.denominator)
+        check_size(positions.option, positions.count * width, _MOST_VALUES, "values of rows")
+        places: NumberArray = position_array(positions)
+        if positions.denominator > 1:
+            places = places / float(positions.denominator)
         if isinstance(self.source, Scheme) and self.source.kind == "relative":
-            places = position_array(where.offsets())
-        for own in forms:
-            given = {**self.given, "heads": params["heads"]} if own == "slopes" else self.given
-            asked, at = replace(self, form=own, given=given, positions=where), places
-            count = where.count
-            if own in ("slopes", "buckets"):
-                whole = self.positions is None or (where.first, where.step) == (0, 1)
-                asked = replace(asked, positions=None if whole else self.positions)
-                distances = _RELATIVE if self.positions is None else where.offsets()
+            places = position_array(positions.offsets())
+        for form in forms:
+            given = {**self.given, "heads": params["heads"]} if form == "slopes" else self.given
+            request, at = replace(self, form=form, given=given, positions=positions), places
+            count = positions.count
+            if form in ("slopes", "buckets"):
+                whole = self.positions is None or (positions.first, positions.step) == (0, 1)
+                request = replace(request, positions=None if whole else self.positions)
+                distances = _RELATIVE if self.positions is None else positions.offsets()
                 at = position_array(distances) if whole and not sides else at
-                count = -distances.first if where is _RELATIVE else count
-            yield FunctionTask(at, count, params, sides, width, own), asked
+                count = -distances.first if positions is _RELATIVE else count
+            yield FunctionTask(at, count, params, sides, width, form), request
 
     def _function_subject(self, impl: str | Callable[..., Any]) -> ValueSubject:
         """Call a function with the reference's settings, and in the calls that models make."""
         from posenc_cli.checks.functions import function_values
 
         failures = []
-        for task, asked in self.tasks():
-            further = partial(self._further_calls, task, asked)
+        for task, request in self.tasks():
+            further = partial(self._further_calls, task, request)
             try:
-                subject, text = function_values(impl, task, asked.subject, self.calling, further)
+                subject, text = function_values(impl, task, request.subject, self.calling, further)
             except InvalidInput as error:
                 failures.append(error)
                 continue
@@ -218,7 +218,7 @@ class ValueCheck(GivenSubject, ValueRequest):
             return described
         raise failures[0]
 
-    def _further_calls(self, task: FunctionTask, asked: ValueRequest) -> Iterator[FurtherCall]:
+    def _further_calls(self, task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
         """Yield the calls that models make after the first."""
         from posenc_cli.checks.other_calls import (
             calls_after_fewer,
@@ -229,18 +229,18 @@ class ValueCheck(GivenSubject, ValueRequest):
         )
 
         if task.form == "rows":
-            yield from calls_of_rows(task, asked)
+            yield from calls_of_rows(task, request)
         if task.form == "scores":
-            yield from calls_of_scores(task, asked)
+            yield from calls_of_scores(task, request)
         if task.form == "buckets":
-            yield from calls_of_buckets(task, asked)
+            yield from calls_of_buckets(task, request)
 
         def of_settings(given: dict[str, Any]) -> tuple[FunctionTask, ValueRequest]:
             tasks = replace(self, given=given).tasks()
             return next(own for own in tasks if own[0].form == task.form)
 
-        yield from calls_with_settings(task, asked.given, of_settings)
-        yield from calls_after_fewer(task, asked)
+        yield from calls_with_settings(task, request.given, of_settings)
+        yield from calls_after_fewer(task, request)
 
 
 def _load(given: GivenArray) -> Loaded:

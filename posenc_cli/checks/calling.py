@@ -157,8 +157,10 @@ def implementation(
         call["untried"] = [*dict.fromkeys(calls.untried)]
         if why := function.found.instead:
             other = _axes_irregularity(function, why)
-            subjects = [replace(own, other_calls=(other, *own.other_calls)) for own in subjects]
-    subjects = [replace(own, call=call) for own in subjects]
+            subjects = [
+                replace(subject, other_calls=(other, *subject.other_calls)) for subject in subjects
+            ]
+    subjects = [replace(subject, call=call) for subject in subjects]
     return subjects[0] if len(subjects) == 1 else replace(subjects[0], key=subjects[1])
 
 
@@ -208,9 +210,9 @@ def _with_further_calls(
     if not grid:
         calls.untried += function.found.untried
         if function.form.has("dtype") and subject.dtype != "float32":
-            known = f"dtype is ignored: results are {subject.dtype}, not float32"
+            message = f"dtype is ignored: results are {subject.dtype}, not float32"
             evidence = f"called with {function.text}"
-            calls.fault(Irregularity(Cause.TABLE_PRECISION, known, evidence))
+            calls.fault(Irregularity(Cause.TABLE_PRECISION, message, evidence))
         past = partial(_try_past_default_length, subject.dtype)
         for test in (try_other_references, try_parameters, past, try_later):
             if not calls.faults:
@@ -275,9 +277,9 @@ def _table_subject(
         return replace(subject, kind=SubjectKind.IMPL)
 
     (log,) = _empty_logs(function, reference)
-    own = _try_patterns(function, log.rows, _tables_differ, positions)
-    calls.tried += own.tried
-    calls.untried += own.untried
+    patterns = _try_patterns(function, log.rows, _tables_differ, positions)
+    calls.tried += patterns.tried
+    calls.untried += patterns.untried
     cos, sin = function.returned(places.at(slice(0, places.count)))
     subject = table_subject(
         cos.values, sin.values, cos.dtype, reference, positions, name=function.process.target
@@ -285,7 +287,7 @@ def _table_subject(
     return replace(
         subject,
         kind=SubjectKind.IMPL,
-        irregular=_more_specific(with_faults(own.faults, ()), log, positions, cos.dtype),
+        irregular=_more_specific(with_faults(patterns.faults, ()), log, positions, cos.dtype),
         other_calls=of_far_rows(log, cos.dtype),
         returned_tables=True,
     )
@@ -400,14 +402,14 @@ def _read_all(
         vectors = np.tile(vectors, (1 if probes is None else heads // 4, 1))
         results = function.heads(vectors, places.at(rows))
         again = [
-            reader.take(rows, own.values[:, :4] if probes else own.values, probes)
-            for reader, own in zip(readers, results, strict=True)
+            reader.take(rows, result.values[:, :4] if probes else result.values, probes)
+            for reader, result in zip(readers, results, strict=True)
         ]
         several = results if probes and heads > 4 else []
-        for own in several:
-            four = own.values.reshape(rows.size, -1, 4, dim)
-            apart = np.abs(four - four[:, :1]) > ALIKE * (1 + np.abs(four[:, :1]))
-            if apart.any():
+        for result in several:
+            four = result.values.reshape(rows.size, -1, 4, dim)
+            differing = np.abs(four - four[:, :1]) > ALIKE * (1 + np.abs(four[:, :1]))
+            if differing.any():
                 unlike.append((rows.size, int(places.at(rows)[0])))
         return np.flatnonzero(np.bincount(np.concatenate(again)))
 

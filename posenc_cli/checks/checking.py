@@ -235,15 +235,15 @@ class Check(Record):
                 return self._report_of_lengths(lengths)
         return self._report_of_axes(encoding, positions or self._default_positions(encoding))
 
-    def _report_of_axes(self, encoding: Encoding, where: Positions) -> Report:
+    def _report_of_axes(self, encoding: Encoding, positions: Positions) -> Report:
         """Return the report at positions, also with coordinates on several axes."""
-        on_video = self._report_on_video(encoding, where)
+        on_video = self._report_on_video(encoding, positions)
         if isinstance(on_video, Report):
             return on_video
-        report = self._report_on(self._reference(encoding, where), where)
+        report = self._report_on(self._reference(encoding, positions), positions)
         if on_video and _takes_positions(report):
             return _with_text_positions_only(report, on_video)
-        return self._report_on_text(report, encoding, where) or report
+        return self._report_on_text(report, encoding, positions) or report
 
     def _report_on_video(self, encoding: Encoding, positions: Positions) -> Report | str:
         """Return the report on a function that is given the coordinates of a video.
@@ -293,13 +293,13 @@ class Check(Record):
         if report.ok or (coordinates and _is_fully_explained(report)):
             return None
         try:
-            own = self._report_on(self._reference(text, positions), positions)
+            at_text = self._report_on(self._reference(text, positions), positions)
         except (InvalidInput, SubjectError):  # it may take only coordinates
             return None
-        named = _is_fully_explained(own) and not _is_fully_explained(report)
-        consistent = any(one.check == FindingName.RELATIVE and one.ok for one in own.findings)
-        says_more = (named and not own.ok) if coordinates else (named or consistent)
-        return own if says_more else None
+        named = _is_fully_explained(at_text) and not _is_fully_explained(report)
+        consistent = any(one.check == FindingName.RELATIVE and one.ok for one in at_text.findings)
+        says_more = (named and not at_text.ok) if coordinates else (named or consistent)
+        return at_text if says_more else None
 
     def _report_on_text(
         self, report: Report, encoding: Encoding, positions: Positions
@@ -308,14 +308,14 @@ class Check(Record):
         roles = _roles(report)
         uses_positions = "positions" in roles and not roles & {*TABLES}
         text = text_encoding(encoding) if uses_positions and not report.ok else None
-        own = None if text is None else self._better_report_at_text(report, text, positions)
-        if own is None:
+        at_text = None if text is None else self._better_report_at_text(report, text, positions)
+        if at_text is None:
             return None
         return replace(
-            own,
+            at_text,
             reference=report.reference,
             title=report.title,
-            notes=(_COORDINATES, *own.notes),
+            notes=(_COORDINATES, *at_text.notes),
             unchecked=_COORDINATES,
         )
 
@@ -371,12 +371,12 @@ class Check(Record):
         reports = []
         for length in lengths:
             encoding = self.encoding(length)
-            where = Positions.contiguous(0, length)
+            positions = Positions.contiguous(0, length)
             if self.positions is None:
-                where = probing_positions(length)
+                positions = probing_positions(length)
             elif length == self.positions.last + 1:
-                where = self.positions
-            report = self._report_on(self._reference(encoding, where), where, whole=True)
+                positions = self.positions
+            report = self._report_on(self._reference(encoding, positions), positions, whole=True)
             reports.append(_with_length(report, length))
         return replace(
             merge_reports(reports, last=True),  # the longest sequence shows most
@@ -429,12 +429,12 @@ class Check(Record):
         examination = examine(subject, reference, self.rule, progress=self.progress)
         bound = reference.encoding.bound
         pairing = subject.own.pairing
-        where = subject.own.places
+        rows = subject.own.places
         diagnosis = () if examination.ok else _diagnosis(examination)
         unevaluated = subject.far_wider(reference) and not any(why.residual for why in diagnosis)
-        notes = (*subject.notes, *self._sample_notes(where), *_call_notes(subject))
+        notes = (*subject.notes, *self._sample_notes(rows), *_call_notes(subject))
         if examination.ok:
-            notes = (*order_notes(subject), *axis_notes(reference, where), *notes)
+            notes = (*order_notes(subject), *axis_notes(reference, rows), *notes)
         elif not examination.otherwise:
             notes += tuple(f"besides: {one.text}" for one in subject.other_calls)
         if unevaluated:
@@ -450,8 +450,8 @@ class Check(Record):
                 **({} if subject.call is None else {"call": subject.call}),
             },
             reference={"scheme": bound.scheme.name, "params": dict(bound.params)},
-            positions=str(where.positions),
-            count=0 if unevaluated else where.count,
+            positions=str(rows.positions),
+            count=0 if unevaluated else rows.count,
             pairs=subject.own.pairs,
             findings=examination.findings,
             diagnosis=diagnosis,
@@ -460,7 +460,7 @@ class Check(Record):
             title=reference.text,
             curve=tuple(examination.survey.errors) if examination.survey else (),
             shares=tuple(examination.survey.shares) if examination.survey else (),
-            of=self._sample_size(where.positions),
+            of=self._sample_size(rows.positions),
             accepted_by=accepting_rule(examination, diagnosis),
         )
 
@@ -482,11 +482,11 @@ class Check(Record):
             most = _MOST_KEPT // (4 * reference.pairs)
             check_size(positions.option, positions.count, most, "positions", hint=_FEWER)
 
-    def _sample_notes(self, where: PositionRows) -> tuple[str, ...]:
+    def _sample_notes(self, rows: PositionRows) -> tuple[str, ...]:
         """Return a note if a function was called only for a sample of the positions."""
-        if self.positions is not None or not self.asked.impl or where.count > where.positions.last:
+        if self.positions is not None or not self.asked.impl or rows.count > rows.positions.last:
             return ()
-        tried = f"{where.count} positions up to {where.positions.last} were tried"
+        tried = f"{rows.count} positions up to {rows.positions.last} were tried"
         return (f"{tried}; --len N tries all N",)
 
     def _subject(self, reference: Reference, positions: Positions, *, whole: bool) -> Subject:

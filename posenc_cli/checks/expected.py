@@ -164,8 +164,10 @@ class Expected(Record):
         if self.form == "buckets":
             return bucket_numbers(self.source, self.params, self.places, self.seq_len)
         if self.form == "slopes":
-            heads, bias, own = (self.params[name] for name in ("heads", "max_bias", "slopes"))
-            every = exact_slopes(heads, max_bias=bias, rule=own)
+            heads, bias, convention = (
+                self.params[name] for name in ("heads", "max_bias", "slopes")
+            )
+            every = exact_slopes(heads, max_bias=bias, rule=convention)
             slopes: NumberArray = np.asarray(every)[self.places.at]
             return round_to_half(slopes, self.rounding) if self.rounding else slopes
         if self.form == "scores":
@@ -210,8 +212,8 @@ class Expected(Record):
         waves = self.content.waves
         assert waves is not None
         with np.errstate(all="ignore"):
-            own = np.asarray(waves.frequencies(np), np.float64)
-            return own if self.rates is None else self.rates(own)
+            right = np.asarray(waves.frequencies(np), np.float64)
+            return right if self.rates is None else self.rates(right)
 
     def angle_positions(self, axes: tuple[int, ...] | None = None) -> NumberArray:
         """Return the positions or coordinates that angles are multiples of: (n, waves) or (n, 1).
@@ -252,10 +254,10 @@ class Expected(Record):
 
     def angles(self, frequencies: Reals | None = None) -> RealRows:
         """Return the angles of waves: (n, waves)."""
-        own: RealRows = self.angle_positions() * (
+        angles: RealRows = self.angle_positions() * (
             self.frequencies if frequencies is None else frequencies
         )
-        return own
+        return angles
 
     def waves(self, angles: RealRows) -> RealRows:
         """Return the rows of waves at angles."""
@@ -356,9 +358,9 @@ class Expected(Record):
             allowed = self.placed(cells, cells)
         else:  # from the change of its columns when all angles change a little
             nudged = replace(self, stretch=self.stretch * (1 + (tolerance.per_angle or 1e-6)))
-            apart = np.abs(change.make(nudged) - change.make(self))
+            differences = np.abs(change.make(nudged) - change.make(self))
             far = np.abs(along).max(axis=1, keepdims=True)
-            allowed = far * (apart / np.maximum(far, 1)).max(axis=0) + tolerance.floor
+            allowed = far * (differences / np.maximum(far, 1)).max(axis=0) + tolerance.floor
         if change is not None:
             moved = np.abs(self.altered(allowed, change) - self.altered(0 * allowed, change))
             allowed = moved if np.isfinite(moved).all() else allowed.max(axis=1, keepdims=True)
@@ -373,14 +375,16 @@ class Expected(Record):
 
     def at_places(self, rows: Any, keys: Any = slice(None)) -> Expected:
         """Return the reference at some rows, queries, heads or pairs; for scores, at some keys."""
-        at, own = self.places.at[rows], self.places.keys
+        at, own_keys = self.places.at[rows], self.places.keys
         if self.form == "scores":
-            assert own is not None
+            assert own_keys is not None
             found = self.found[:, rows][:, :, keys]
-            return replace(self, places=ValuePlaces(at, own[keys]), found=found)
-        own = own if own is None else own[rows]
+            return replace(self, places=ValuePlaces(at, own_keys[keys]), found=found)
+        own_keys = own_keys if own_keys is None else own_keys[rows]
         vectors = self.vectors if self.vectors is None else self.vectors[rows]
-        return replace(self, places=ValuePlaces(at, own), found=self.found[rows], vectors=vectors)
+        return replace(
+            self, places=ValuePlaces(at, own_keys), found=self.found[rows], vectors=vectors
+        )
 
     def sample(self, wrong: Integers | Sequence[int] = ()) -> Expected:
         """Return the reference at some places: at both ends, and at rows known to be ``wrong``."""

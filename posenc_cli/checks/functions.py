@@ -185,9 +185,9 @@ def _likeliest_subject(
 ) -> tuple[Any, str]:
     """Return the subject of the first right call, or else of the likeliest, and its text."""
     unknown = [
-        own.name
-        for own in called.signature.required
-        if _by_name(own.name, task) is None and "mask" not in roles_of(own.name)
+        parameter.name
+        for parameter in called.signature.required
+        if _by_name(parameter.name, task) is None and "mask" not in roles_of(parameter.name)
     ]
     if unknown:
         names = ", ".join(unknown)
@@ -213,7 +213,7 @@ def _likeliest_subject(
             notes = (_OTHER_ORDER,) if accepted and inputs else ()
             return replace(subject, notes=(*subject.notes, *notes)), text
         accepted.append((subject, text))
-    if usual_refused and all(own.misfit for own, _ in accepted):
+    if usual_refused and all(wrong.misfit for wrong, _ in accepted):
         hint = "; or ".join(filter(None, (refused[0].hint, _HINT)))
         raise InvalidInput(refused[0].message, hint=hint)
     if not accepted:
@@ -313,12 +313,12 @@ def _call_with_noise(
     """Call a function with noise as vectors or scores; 0 as ``scale`` gives zeros."""
     noise: NumberArray = np.zeros(1)
     given = []
-    for own, value in _argument_values(arguments, task):
+    for parameter, value in _argument_values(arguments, task):
         if _is_input(value):
             drawn = np.random.default_rng(20).standard_normal(value.shape).astype(value.dtype)
             noise = singles_to_bfloat16(drawn) if task.dtype == "bfloat16" else drawn
             noise *= value.dtype.type(scale)
-        given.append((own, noise if _is_input(value) else value))
+        given.append((parameter, noise if _is_input(value) else value))
     loaded, _ = _call_values(called, given, task)
     x = np.zeros(1) if noise.size != loaded.values.size else noise.reshape(loaded.values.shape)
     return _NoiseResult(loaded, np.asarray(loaded.values, np.float64), x.astype(np.float64))
@@ -350,7 +350,9 @@ def _make_further_calls(
                     call_notes.untested.append(text)
                 call_notes.refused.append(f"{text} ({called.reason(error)})")
             else:
-                takes_positions = call_notes.tried or any(_is_offset(own.name) for own, _ in given)
+                takes_positions = call_notes.tried or any(
+                    _is_offset(parameter.name) for parameter, _ in given
+                )
                 kind = _outcome(found, subject, call, given, takes_positions=bool(takes_positions))
                 if kind == "wrong":
                     return replace(found, call=text)
@@ -425,13 +427,15 @@ def _untested_parts(
     ]
     if not of_length and task.form in ("rows", "scores"):
         yield "calls of other lengths or batches"
-    names = {own.name for own, _ in arguments}
+    names = {parameter.name for parameter, _ in arguments}
     if task.form != "scores" and any(n in _QUERIES or "q" in roles_of(n) for n in names):
         yield "fewer queries than keys"  # DeBERTa returns the first queries, others the last
     if any("mask" in roles_of(name) for name in names):
         yield "masks with padding"
-    left = [own for own in called.signature.parameters or () if own.name not in names]
-    yield from (own.name for own in left if own.matters)
+    left = [
+        parameter for parameter in called.signature.parameters or () if parameter.name not in names
+    ]
+    yield from (parameter.name for parameter in left if parameter.matters)
     yield from called.left
 
 
@@ -441,14 +445,18 @@ def _argument_sets(arguments: Arguments, task: FunctionTask) -> Iterator[tuple[s
     A second set omits the positions if they are optional and there is a first position.
     """
     yield "", arguments
-    ids = [own.name for own, make in arguments if own.default and make(task) is task.places]
-    if ids and any(_is_offset(own.name) for own, _ in arguments):
+    ids = [
+        parameter.name
+        for parameter, make in arguments
+        if parameter.default and make(task) is task.places
+    ]
+    if ids and any(_is_offset(parameter.name) for parameter, _ in arguments):
         yield (
             f" without {', '.join(ids)}",
             [
-                (own, _first_position if _is_offset(own.name) else make)
-                for own, make in arguments
-                if own.name not in ids
+                (parameter, _first_position if _is_offset(parameter.name) else make)
+                for parameter, make in arguments
+                if parameter.name not in ids
             ],
         )
 
@@ -457,7 +465,7 @@ def _shows_nothing(called: CalledFunction, arguments: Arguments, call: FurtherCa
     """Return whether arguments are unchanged, or the framework lacks the number format."""
     task = call.tasks[0]
     if task.dtype == call.unlike.dtype:
-        pairs = [[np.asarray(make(own)) for own in (task, call.unlike)] for _, make in arguments]
+        pairs = [[np.asarray(make(each)) for each in (task, call.unlike)] for _, make in arguments]
         return all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in pairs)
     no_format = "bfloat16" in task.dtype and called.signature.libraries[0] == "numpy"
     return no_format or not (_has_input(arguments, task) or _is_given_format(arguments, task))
@@ -540,7 +548,7 @@ def _has_input(arguments: Arguments, task: FunctionTask) -> bool:
 
 
 def _argument_values(arguments: Arguments, task: FunctionTask) -> Given:
-    return [(own, make(task)) for own, make in arguments]
+    return [(parameter, make(task)) for parameter, make in arguments]
 
 
 def _is_input(value: Any) -> bool:
@@ -565,53 +573,60 @@ _WRAP = f"wrap it in a function of positions, x or scores that calls it; or {_HI
 
 def _candidate_arguments(called: CalledFunction, task: FunctionTask) -> Iterator[Arguments]:
     """Yield arguments that the parameters may take, likeliest first."""
-    parameters = [given for given in called.signature.parameters or () if not given.variable]
-    has_offset = any(_is_offset(given.name) for given in parameters)
-    takes_positions = any(_by_name(given.name, task) is task.places for given in parameters)
+    parameters = [
+        parameter for parameter in called.signature.parameters or () if not parameter.variable
+    ]
+    has_offset = any(_is_offset(parameter.name) for parameter in parameters)
+    takes_positions = any(_by_name(parameter.name, task) is task.places for parameter in parameters)
     takes_length = takes_positions or any(
-        given.name in _LENGTHS[1:] or "length" in roles_of(given.name) for given in parameters
+        parameter.name in _LENGTHS[1:] or "length" in roles_of(parameter.name)
+        for parameter in parameters
     )
-    of_fairseq = any(given.name == "incremental_state" for given in parameters)
+    of_fairseq = any(parameter.name == "incremental_state" for parameter in parameters)
     options: list[list[tuple[NamedParameter, Make]]] = []
-    for given in parameters:
-        of_base = takes_length and given.name == "n" and given.default in _USUAL_BASE
-        make: Make = partial(_by_name, "base" if of_base else given.name)
-        required = given in called.signature.required
-        if "mask" in roles_of(given.name):
+    for parameter in parameters:
+        of_base = takes_length and parameter.name == "n" and parameter.default in _USUAL_BASE
+        make: Make = partial(_by_name, "base" if of_base else parameter.name)
+        required = parameter in called.signature.required
+        if "mask" in roles_of(parameter.name):
             if required:
-                options.append([(given, partial(_mask, has_offset))])
-        elif of_fairseq and "positions" in roles_of(given.name):
+                options.append([(parameter, partial(_mask, has_offset))])
+        elif of_fairseq and "positions" in roles_of(parameter.name):
             continue  # counts rows of the table, including padding
         elif make(task) is not None:
-            makes = [make, *_other_arguments(given.name, task, required)]
-            if takes_positions and _is_offset(given.name):  # positions already include the offset
-                makes[0] = lambda _: 0
-            rows = task.settings.get("offset", "") if given.name == "offset" else ""
-            if given.default == str(rows) or (rows and takes_positions and required):
+            makes = [make, *_other_arguments(parameter.name, task, required)]
+            if takes_positions and _is_offset(parameter.name):
+                makes[0] = lambda _: 0  # positions already include the offset
+            rows = task.settings.get("offset", "") if parameter.name == "offset" else ""
+            if parameter.default == str(rows) or (rows and takes_positions and required):
                 makes.append(lambda task: task.settings["offset"])  # unused rows of a table
-            options.append([(given, each) for each in makes])
+            options.append([(parameter, each) for each in makes])
     for chosen in product(*options):
-        names = {given.name for given, _ in chosen}
+        names = {parameter.name for parameter, _ in chosen}
         gap = next((at for at, each in enumerate(parameters) if each.name not in names), None)
         late = {each.name for each in parameters[gap:] if each.kind == "POSITIONAL_ONLY"}
-        yield [(given, make) for given, make in chosen if gap is None or given.name not in late]
+        yield [
+            (parameter, make)
+            for parameter, make in chosen
+            if gap is None or parameter.name not in late
+        ]
 
 
 def _other_arguments(name: str, task: FunctionTask, required: bool) -> list[Make]:
     """Return alternatives to the argument that a parameter's name suggests."""
-    known = _by_name(name, task)
-    if _is_input(known) and roles_of(name) == ("x",):
+    suggested = _by_name(name, task)
+    if _is_input(suggested) and roles_of(name) == ("x",):
         if task.form == "scores":  # x may be vectors that only supply the lengths
             return [_vectors]
         grids = [_grids] if len(task.sides) > 1 else []
         ids = [_tokens, lambda task: task.places]  # ids of tokens, or position ids
         return [*(partial(_vectors, batch=at) for at in (1, None)), *grids, *ids]
-    if isinstance(known, tuple) and len({*known}) == 1:  # the side of a square
+    if isinstance(suggested, tuple) and len({*suggested}) == 1:  # the side of a square
         return [lambda task: _by_name(name, task)[0]]
     if name == "width" and task.sides:  # columns of rows: big_vision calls the grid h and w
         return [lambda task: task.width]
     batch = [lambda task: task.places[None] if task.places.ndim == 1 else task.places]
-    return [lambda task: task.length, *batch] if required and known is task.places else []
+    return [lambda task: task.length, *batch] if required and suggested is task.places else []
 
 
 def _mask(has_offset: bool, task: FunctionTask) -> NumberArray:
@@ -645,7 +660,7 @@ def _by_name(name: str, task: FunctionTask) -> Any:
         "input_ids_shape": (task.sequences, task.length),
         **(dict.fromkeys(_SIZES, task.sides) if task.sides else {}),
         **({side: task.sides[axis] for side, axis in _SIDES.items()} if task.sides else {}),
-        **{name: own for name, own in task.settings.items() if name != "seq_len"},
+        **{name: value for name, value in task.settings.items() if name != "seq_len"},
     }
     key = _SETTINGS.get(key, key)
     return _by_role(name, task) if named.get(key) is None else named[key]
@@ -703,7 +718,8 @@ def _has_several_starts(arguments: Arguments, call: FurtherCall) -> bool:
     """Return whether a call passes an array with the first position of each sequence."""
     task = call.tasks[0]
     return any(
-        _is_offset(own.name) and isinstance(make(task), np.ndarray) for own, make in arguments
+        _is_offset(parameter.name) and isinstance(make(task), np.ndarray)
+        for parameter, make in arguments
     )
 
 
@@ -739,7 +755,7 @@ def _payload(called: CalledFunction, arguments: Given, dtype: str) -> tuple[Payl
         else:
             payload.add(argument, {"value": value})
     texts = [
-        f"{own.name}={f'shape {value.shape}' if isinstance(value, np.ndarray) else value}"
-        for own, value in arguments
+        f"{parameter.name}={f'shape {value.shape}' if isinstance(value, np.ndarray) else value}"
+        for parameter, value in arguments
     ]
     return payload, f"{called.signature.name}({', '.join(texts)})"

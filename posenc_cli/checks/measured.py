@@ -76,26 +76,26 @@ def waves_of(e: Expected) -> tuple[ComplexRows, Reals] | None:
 def measured_bases(e: Expected, base: float) -> list[float]:
     """Return the base that the slowest wave implies, rounded to few and to more digits."""
     e = e.at_places(slice(_ROWS))
-    known = waves_of(e)
-    if known is None or known[1].size < 2:
+    waves = waves_of(e)
+    if waves is None or waves[1].size < 2:
         return []
-    phasors, rates = known
+    phasors, rates = waves
     finite = np.isfinite(phasors).all(axis=1)
     phasors, at = phasors[finite], e.positions[finite]
     slowest = int(np.argmin(np.abs(rates)))
     if at.size < 2 or not rates[slowest]:
         return []
     steps = np.diff(np.unwrap(np.angle(phasors[:, slowest])))
-    apart = np.diff(at)
+    distances = np.diff(at)
     exponent = -math.log(abs(rates[slowest])) / math.log(base)
     bases: dict[float, None] = {}
-    speeds = np.abs(steps / apart)
+    speeds = np.abs(steps / distances)
     typical = np.median(speeds[speeds > 0]) if speeds.any() else 0.0
     usual = (speeds > typical / 2) & (
         speeds < 2 * typical
     )  # without the places where rows repeat or restart
     for kept in (np.full_like(usual, fill_value=True), usual):
-        moved = apart[kept].sum()
+        moved = distances[kept].sum()
         rate = abs(float(steps[kept].sum() / moved)) if moved else 0.0
         if not 0 < rate < 1 or exponent <= 0:
             continue
@@ -110,10 +110,10 @@ def row_positions(e: Expected) -> Reals | None:
 
     Measurable only for waves of one axis, up to half a turn of the slowest wave; NaN beyond.
     """
-    known = waves_of(e)
-    if known is None or not known[1].size:
+    waves = waves_of(e)
+    if waves is None or not waves[1].size:
         return None
-    phasors, rates = known
+    phasors, rates = waves
     order = np.argsort(np.abs(rates))
     phases = np.angle(phasors)
     at = phases[:, order[0]] / rates[order[0]]
@@ -271,10 +271,10 @@ def common_factors(e: Expected) -> Iterator[tuple[float, str]]:
     found, right = np.asarray(part.found, np.float64), part.right()
     large = (np.abs(right) > 0.1 * float(np.abs(right).max() or 1)) & np.isfinite(found)
     several = [found[large] / right[large]]
-    known = waves_of(part)
-    if known is not None:
+    waves = waves_of(part)
+    if waves is not None:
         assert e.content.waves is not None
-        sizes = np.abs(known[0]) / float(e.content.waves.scale)
+        sizes = np.abs(waves[0]) / float(e.content.waves.scale)
         several.append(sizes[np.isfinite(sizes)])
     for ratios in several:
         factor = float(np.median(ratios)) if ratios.size else 0.0
@@ -328,27 +328,27 @@ def moved_heads(e: Expected) -> tuple[str, Integers, NumberArray] | None:
     if right.shape[0] < 2:
         return None
     allowed = every.tolerated(right)
-    own = e.select_heads(np.arange(right.shape[0]))
+    right_order = e.select_heads(np.arange(right.shape[0]))
     absent = part.absent
     blank = ~np.any(found, axis=axes, where=~absent) & np.any(e.select_heads(right), axis=axes)
-    order = own.copy()
+    order = right_order.copy()
     for head, values in enumerate(found):
         near = ((np.abs(right - values) <= allowed) | absent[head]).all(axis=axes)
-        if blank[head] or near[own[head]]:
+        if blank[head] or near[right_order[head]]:
             continue
         if not near.any():
             return None
         order[head] = int(np.argmax(near))
     factors = np.where(blank, 0.0, 1.0).reshape(-1, *(1 for _ in axes))
-    moved = np.flatnonzero(order != own)
+    moved = np.flatnonzero(order != right_order)
     if blank.any() and not blank.all():
-        heads = ", ".join(range_texts(own[blank].tolist())[:4])
+        heads = ", ".join(range_texts(right_order[blank].tolist())[:4])
         text = f"no {noun} in head {heads} ({int(blank.sum())} of {blank.size} are 0)"
         return text, order, factors
     if not moved.size:
         return None
-    text = f"head {own[moved[0]]} has the {noun} of head {order[moved[0]]}"
-    return f"{text} ({moved.size} of {own.size} heads differ)", order, factors
+    text = f"head {right_order[moved[0]]} has the {noun} of head {order[moved[0]]}"
+    return f"{text} ({moved.size} of {right_order.size} heads differ)", order, factors
 
 
 def count_nonfinite(e: Expected) -> int:

@@ -350,9 +350,9 @@ class Layer(Record):
     ) -> HeadMatrices:
         """Return the scores that rows of offsets add. Shape: (heads, tokens, tokens)."""
         offsets = positions[None, :] - positions[:, None]
-        distinct, where = np.unique(offsets, return_inverse=True)
+        distinct, indices = np.unique(offsets, return_inverse=True)
         rows = compute(part, None, distinct, FLOAT64, "exact")  # (offsets, columns)
-        columns = np.broadcast_to(where.reshape(offsets.shape), (self.heads, *offsets.shape))
+        columns = np.broadcast_to(indices.reshape(offsets.shape), (self.heads, *offsets.shape))
         if part.bound.content.waves is None:
             scores = np.take_along_axis(queries @ rows.T, columns, 2)
         else:
@@ -450,19 +450,19 @@ class OrderCheck(Record):
 
         Raises: InvalidInput, as `finding` does.
         """
-        layer, where = self._layer(parts), self._positions
+        layer, positions = self._layer(parts), self._positions
         embedded = embeddings(self.words, layer.width)
         plain, encoded = [], []
         for step in (1, -1):
             words = embedded[::step]
-            scores, _ = layer.scores(layer.inputs(words, where), where)
+            scores, _ = layer.scores(layer.inputs(words, positions), positions)
             plain.append(layer.plain_scores(words)[0, ::step, ::step])
             encoded.append(scores[0, ::step, ::step])
         return ScoreMaps(
             self.words,
             "+".join(part.scheme.name for part in parts),
             self.causal,
-            _random_weights(layer.parts, int(where.max())),
+            _random_weights(layer.parts, int(positions.max())),
             (*plain, *encoded),
         )
 
@@ -476,7 +476,7 @@ class OrderCheck(Record):
 
         Raises: InvalidInput if the encodings cannot be combined, or cannot encode so many words.
         """
-        layer, where = self._layer(parts), self._positions
+        layer, positions = self._layer(parts), self._positions
         encodings = layer.parts
         embedded = embeddings(self.words, layer.width)
         name = "+".join(part.scheme.name for part in parts)
@@ -484,7 +484,7 @@ class OrderCheck(Record):
         nothing = all(map(_encodes_nothing, encodings))
         declares = _has_declarations(encodings)
         order_expected = not nothing or self.causal if declares else None
-        order, direction = self._order_deviations(layer, embedded, where)
+        order, direction = self._order_deviations(layer, embedded, positions)
         return OrderFinding(
             name=name,
             scheme=name,
@@ -497,13 +497,13 @@ class OrderCheck(Record):
             causal=self.causal,
             order=order,
             direction=direction,
-            shift=_shift_deviation(layer, embedded, where, self._usable_shifts(parts)),
+            shift=_shift_deviation(layer, embedded, positions, self._usable_shifts(parts)),
             expected={"auto": order_expected, "order": True, "none": False}[self.expectation],
             expected_distance=_distance_is_declared(encodings),
             encodes_nothing=nothing,
             on_grid=any(_row_of_grid(encoding) > 1 for encoding in encodings),
             declares=declares,
-            random_weights=_random_weights(encodings, int(where.max())),
+            random_weights=_random_weights(encodings, int(positions.max())),
         )
 
     @property
@@ -533,14 +533,14 @@ class OrderCheck(Record):
         return shifts
 
     def _order_deviations(
-        self, layer: Layer, embedded: RealRows, where: Integers
+        self, layer: Layer, embedded: RealRows, positions: Integers
     ) -> tuple[Deviation, Deviation]:
         """Return the worst change of outputs over the permutations, and that of reversal."""
         deviations: dict[str, Deviation] = {}
-        before, allowed = layer.outputs(embedded, where)
+        before, allowed = layer.outputs(embedded, positions)
         largest = float(np.abs(before).max())
         for name, places in permutations(self.words).items():
-            after, of_after = layer.outputs(embedded[places], where)
+            after, of_after = layer.outputs(embedded[places], positions)
             change = float(np.abs(after - before[:, places]).max())
             deviations[name] = Deviation(change / largest, (allowed + of_after) / largest)
         worst = max(deviations.values(), key=lambda deviation: deviation.ratio)
@@ -595,7 +595,9 @@ def _has_declarations(encodings: Sequence[Encoding]) -> bool:
     They do not for a user's functions, alone or combined with nope.
     """
     given = [encoding.bound.scheme.as_given for encoding in encodings]
-    undeclared = (own or _encodes_nothing(each) for own, each in zip(given, encodings, strict=True))
+    undeclared = (
+        is_users or _encodes_nothing(each) for is_users, each in zip(given, encodings, strict=True)
+    )
     return not any(given) or not all(undeclared)
 
 
@@ -617,14 +619,14 @@ def _distance_is_declared(encodings: Sequence[Encoding]) -> bool | None:
 
 
 def _shift_deviation(
-    layer: Layer, embedded: RealRows, where: Integers, shifts: Sequence[int]
+    layer: Layer, embedded: RealRows, positions: Integers, shifts: Sequence[int]
 ) -> Deviation | None:
     """Return the worst change of scores over the shifts; None without shifts."""
     if not shifts:
         return None
 
     def centred(shift: int) -> tuple[HeadMatrices, float]:
-        scores, error = layer.scores(layer.inputs(embedded, where + shift), where + shift)
+        scores, error = layer.scores(layer.inputs(embedded, positions + shift), positions + shift)
         return scores - scores.mean(axis=2, keepdims=True), error
 
     before, allowed = centred(0)

@@ -62,8 +62,8 @@ def calls_with_settings(
         (name, lambda sides: (max(sides) + 2,) * len(sides)) for name in ("grid", "window_size")
     )
     for name, other in (*_OTHER_SETTINGS.items(), *odd, ("heads", lambda _: 1), *squares):
-        own = task.settings.get(name)
-        if own is None or (value := other(own)) == own:
+        right = task.settings.get(name)
+        if right is None or (value := other(right)) == right:
             continue
         try:
             changed, request = of_settings({**given, name: value})
@@ -127,12 +127,14 @@ def _batches(
     yield call("two sequences at other positions", pair, pair[[0, 0]])
     yield call("a row of two sequences at other positions", pair[:, :1], pair[[0, 0], :1])
     for several, first, rows in product(("two", "three"), (0, _LATER_START), (_ROWS, 1)):
-        own, begin = whole[first : first + rows], whole[:rows]
+        positions, begin = whole[first : first + rows], whole[:rows]
         count = 3 if several == "three" else 2
         text = f"a row of {several} sequences" if rows == 1 else f"{several} sequences"
         if first:
-            text += f" from position {own[0]:g} on"
-        yield call(text, np.stack([own] * count), np.stack([begin] * count) if first else begin)
+            text += f" from position {positions[0]:g} on"
+        yield call(
+            text, np.stack([positions] * count), np.stack([begin] * count) if first else begin
+        )
     square = np.stack([whole[:_ROWS]] * _ROWS)
     yield call("equal numbers of sequences and rows", square, square[0])
 
@@ -164,14 +166,16 @@ def calls_of_scores(task: FunctionTask, request: ValueRequest) -> Iterator[Furth
     if not task.sides:
         for queries in (1, task.length // 2):
             what = "the last query" if queries == 1 else f"the last {queries} queries"
-            own = replace(task, queries=queries)
-            yield FurtherCall(f"{what} of {task.length}", (own,), _reader(request), task)
+            changed = replace(task, queries=queries)
+            yield FurtherCall(f"{what} of {task.length}", (changed,), _reader(request), task)
         half = _at_positions(task, task.places[: task.places.size // 2])
         accepts = _reader(request, half.places)
         yield FurtherCall(f"{half.length} positions", (half,), accepts, task)
         later = task.places + _LATER_START
-        own = _at_positions(task, later)
-        yield FurtherCall(f"positions from {later[0]} on", (own,), _reader(request, later), task)
+        changed = _at_positions(task, later)
+        yield FurtherCall(
+            f"positions from {later[0]} on", (changed,), _reader(request, later), task
+        )
     both = replace(task, sequences=2)
     yield FurtherCall("two sequences", (both,), _reader(request, *[task.places] * 2), task)
     heads = task.settings.get("heads", 1)

@@ -274,16 +274,16 @@ def read_ids(path: str, rule: PositionRule, tokens: int) -> Ids:
     ids = values.squeeze()
     if tokens == 1:
         ids = ids[..., None]
-    where = f"--check {quoted_name(path)}"
+    option = f"--check {quoted_name(path)}"
     axes = 3 if rule.frames and ids.ndim > 1 and len(ids) == 3 else 1
     if ids.shape[-1:] != (tokens,) or ids.ndim > (3 if axes > 1 else 2):
         raise InvalidInput(
-            f"{where} holds an array of shape {sizes_text(values.shape)}; the prompt has "
+            f"{option} holds an array of shape {sizes_text(values.shape)}; the prompt has "
             f"{tokens} tokens"
         )
     real = values.dtype.kind in "iuf" and np.all(np.abs(ids.astype(np.float64)) < 2**53)
     if not real or np.any(ids != np.rint(ids)):
-        raise InvalidInput(f"{where}: ids must be whole numbers below 2^53")
+        raise InvalidInput(f"{option}: ids must be whole numbers below 2^53")
     return ids.astype(np.int64).reshape(axes, -1, tokens)
 
 
@@ -292,11 +292,11 @@ def check_ids(rule: PositionRule, prompt: Prompt, given: Ids) -> PositionCheck:
 
     Padding is not compared.
     """
-    own = position_ids(rule, prompt)
-    kept = slice(prompt.left, own.shape[1] - prompt.right)
-    found = given.reshape(len(given), -1, own.shape[1])[..., kept]  # (axes, batch, tokens)
+    right = position_ids(rule, prompt)
+    kept = slice(prompt.left, right.shape[1] - prompt.right)
+    found = given.reshape(len(given), -1, right.shape[1])[..., kept]  # (axes, batch, tokens)
     expected = (
-        own[:, None, kept] if prompt.grids else own[:1, None, kept]
+        right[:, None, kept] if prompt.grids else right[:1, None, kept]
     )  # text has equal ids on all axes
     expected, found = np.broadcast_arrays(expected, found)
     differing = expected != found
@@ -378,8 +378,8 @@ def _measured_bugs(
             step = float(found[0, at + each] - found[0, at])
             yield _step_bug(step, float(np.prod(_frame_factors(rule, grid))))
         at += each * _token_frames(rule, grid)
-    own = position_ids(rule, prompt)[:, prompt.left : prompt.left + found.shape[1]]
-    alone = np.all(found - own == found[0, 0] - own[0, 0])
+    right = position_ids(rule, prompt)[:, prompt.left : prompt.left + found.shape[1]]
+    alone = np.all(found - right == found[0, 0] - right[0, 0])
     others = () if alone else bugs
     for bug in (PositionBug("offset", "", Numbering()), *others):
         first = position_ids(rule, prompt, bug.numbering)[0, prompt.left]

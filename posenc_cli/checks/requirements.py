@@ -69,15 +69,15 @@ def requirement_of(
 
     Raises: InvalidInput for another form or name, or a bound that is not a number.
     """
-    match, where = _FORM.fullmatch(text), f"{flag} {abbreviated(text)}"
+    match, option = _FORM.fullmatch(text), f"{flag} {abbreviated(text)}"
     if match is None:
-        raise InvalidInput(f"{where}: must be {form}; the names are {', '.join(names)}")
+        raise InvalidInput(f"{option}: must be {form}; the names are {', '.join(names)}")
     part, _, name = match["name"].rpartition(".")
-    known = tuple(of_parts if part else names)
-    if name not in known:
+    allowed = tuple(of_parts if part else names)
+    if name not in allowed:
         raise InvalidInput(
-            f"{where}: there is no {abbreviated(name)}; the names are {', '.join(known)}",
-            hint=nearest(name, known),
+            f"{option}: there is no {abbreviated(name)}; the names are {', '.join(allowed)}",
+            hint=nearest(name, allowed),
         )
     if match["relation"] is None:
         return Requirement(text, match["name"])
@@ -86,7 +86,7 @@ def requirement_of(
     except ValueError:
         bound = math.nan
     if not math.isfinite(bound):
-        raise InvalidInput(f"{where}: {abbreviated(match['bound'])} must be a number")
+        raise InvalidInput(f"{option}: {abbreviated(match['bound'])} must be a number")
     return Requirement(text, match["name"], "<=" if match["relation"] == "<=" else ">=", bound)
 
 
@@ -102,28 +102,28 @@ def judgements(
 
 
 def _judgement(inspection: Inspection, requirement: Requirement) -> Judgement:
-    known = inspection.property(requirement.name)
-    holds, value = known.holds, known.value
+    found = inspection.property(requirement.name)
+    holds, value = found.holds, found.value
 
     def judgement(message: str, *, ok: bool) -> Judgement:
         return Judgement(inspection.name, requirement, ok, message)
 
     if holds is None:
-        return judgement(f"does not apply: {known.reason}", ok=False)
+        return judgement(f"does not apply: {found.reason}", ok=False)
     if requirement.relation is None:
-        if holds and known.sample == "verdict":
-            return judgement(f"holds only in a sample: {known.reason}", ok=False)
-        return judgement(_value_text(known, value), ok=holds)
-    if known.name == "defined-beyond" and holds:
+        if holds and found.sample == "verdict":
+            return judgement(f"holds only in a sample: {found.reason}", ok=False)
+        return judgement(_value_text(found, value), ok=holds)
+    if found.name == "defined-beyond" and holds:
         value = math.inf
-    if value is None or (known.name in ("bounded", "decay") and not holds):
-        return judgement(f"does not hold: {known.reason}", ok=False)
-    if known.sample is not None:
-        return judgement(f"{value:.4g} was measured only in a sample: {known.reason}", ok=False)
-    return judgement(_value_text(known, value), ok=requirement.allows(value))
+    if value is None or (found.name in ("bounded", "decay") and not holds):
+        return judgement(f"does not hold: {found.reason}", ok=False)
+    if found.sample is not None:
+        return judgement(f"{value:.4g} was measured only in a sample: {found.reason}", ok=False)
+    return judgement(_value_text(found, value), ok=requirement.allows(value))
 
 
-def _value_text(known: Property, value: float | None) -> str:
-    found = known.reason if value is None else f"{PROPERTIES[known.name]} {value:.4g}"
-    at = "" if known.at is None else f" at {', '.join(map(str, known.at))}"
-    return f"{found}{at}, {known.evidence}"
+def _value_text(found: Property, value: float | None) -> str:
+    value_text = found.reason if value is None else f"{PROPERTIES[found.name]} {value:.4g}"
+    at = "" if found.at is None else f" at {', '.join(map(str, found.at))}"
+    return f"{value_text}{at}, {found.evidence}"

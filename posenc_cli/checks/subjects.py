@@ -94,7 +94,7 @@ class ValueRequest(Record):
         return read(self, loaded)
 
     def expected(
-        self, form: Form, loaded: Loaded, where: Positions | None, **fields: Any
+        self, form: Form, loaded: Loaded, positions: Positions | None, **fields: Any
     ) -> Expected:
         """Return the reference for values of a form.
 
@@ -104,7 +104,7 @@ class ValueRequest(Record):
         if not isinstance(self.source, Scheme):
             params, _ = self.source.bind(self.given)
             return Expected(form, self.source, params, **common)
-        length = where.length if where else None
+        length = positions.length if positions else None
         encoding = Encoding.of(self.source, self.given, seq_len=length)
         return Expected(
             form,
@@ -161,13 +161,13 @@ def _rows(request: ValueRequest, loaded: Loaded) -> ValueSubject:
     values = values.reshape(-1, values.shape[-1])
     width = probe.content.width
     if values.shape[1] != width and "dim" in probe.parameters and "dim" not in request.given:
-        told = _rows_of_other_width(request, loaded, width)
-        if told is not None:
-            return told
+        subject = _rows_of_other_width(request, loaded, width)
+        if subject is not None:
+            return subject
     transposed = values.shape[1] != width == values.shape[0]
     values = values.T if transposed else values
-    values, where, notes = _table_positions(request, probe, values, batch)
-    at = _offsets_of_rows(probe, where, values) if probe.is_offset else where
+    values, positions, notes = _table_positions(request, probe, values, batch)
+    at = _offsets_of_rows(probe, positions, values) if probe.is_offset else positions
     places = position_array(at)
     if batch > 1:
         notes.append(f"{batch} sequences of {places.size} rows: each is compared with {at}")
@@ -177,7 +177,7 @@ def _rows(request: ValueRequest, loaded: Loaded) -> ValueSubject:
     expected = request.expected(
         "rows",
         loaded,
-        where,
+        positions,
         places=ValuePlaces(places[:rows]),
         found=values[:rows, :width],
         parts=at.denominator,
@@ -215,8 +215,8 @@ def _table_positions(
 def _pair_rows(request: ValueRequest, loaded: Loaded) -> ValueSubject:
     """Read rows of a relative scheme for every pair of a query and a key: (n, n, d)."""
     count, _, width = loaded.values.shape
-    where = request.positions or Positions.contiguous(0, count)
-    at = position_array(where)
+    positions = request.positions or Positions.contiguous(0, count)
+    at = position_array(positions)
     if at.size != count:
         raise InvalidInput(
             f"{quoted_name(loaded.path)} has {count} queries and keys, but there are {at.size} "
@@ -224,23 +224,23 @@ def _pair_rows(request: ValueRequest, loaded: Loaded) -> ValueSubject:
         )
     offsets = (at[None, :] - at[:, None]).reshape(-1)
     found = loaded.values.reshape(-1, width)
-    e = request.expected("rows", loaded, where, places=ValuePlaces(offsets), found=found)
+    e = request.expected("rows", loaded, positions, places=ValuePlaces(offsets), found=found)
     if width != e.content.width:
         raise InvalidInput(
             f"{quoted_name(loaded.path)} has {width} columns, but the reference has "
             f"{e.content.width}"
         )
     note = f"rows of {count} queries × {count} keys, each compared by its offset"
-    return ValueSubject(loaded.path, e, str(where.offsets()), (note,), "", found.size)
+    return ValueSubject(loaded.path, e, str(positions.offsets()), (note,), "", found.size)
 
 
-def _sequence_count(e: Expected, values: NumberArray, where: Positions | None) -> int:
+def _sequence_count(e: Expected, values: NumberArray, positions: Positions | None) -> int:
     """Return how many sequences rows (sequences, n, d) belong to; 1 for a grid."""
     rows, capacity = values.shape[-2], e.content.capacity
     short = capacity is not None and rows > capacity.positions
     if values.ndim < 3 or "grid" in e.params or e.is_offset or short:
         return 1
-    return values[..., 0, 0].size if where is None or where.count == rows else 1
+    return values[..., 0, 0].size if positions is None or positions.count == rows else 1
 
 
 def _rows_of_other_width(
@@ -251,42 +251,42 @@ def _rows_of_other_width(
     Returns None if it is right with rows and columns swapped.
     """
     dim = loaded.values.shape[-1]
-    own = _rows(replace(request, given={**request.given, "dim": dim}), loaded)
-    e = own.expected
+    subject = _rows(replace(request, given={**request.given, "dim": dim}), loaded)
+    e = subject.expected
     right = e.right()
     if loaded.values.shape[-2] == width and (np.abs(e.found - right) > e.tolerated(right)).any():
         return None
     note = f"the subject has {dim} columns: compared with dim={dim}, not the default {width}"
-    return replace(own, notes=(*own.notes, note))
+    return replace(subject, notes=(*subject.notes, note))
 
 
 def _misfit_text(rows: tuple[int, int], columns: tuple[int, int]) -> str:
     """State the numbers of rows and columns that differ from the reference's."""
-    told = [
+    parts = [
         f"{found} {noun.removesuffix('s') if found == 1 else noun}, not {right}"
         for noun, (found, right) in (("rows", rows), ("columns", columns))
         if found != right
     ]
-    return f"the subject has {' and '.join(told)}" if told else ""
+    return f"the subject has {' and '.join(parts)}" if parts else ""
 
 
-def _offsets_of_rows(e: Expected, where: Positions, values: NumberArray) -> Positions:
+def _offsets_of_rows(e: Expected, positions: Positions, values: NumberArray) -> Positions:
     """Return the offsets of a relative scheme's rows, from their number and the first row.
 
     They are the offsets between all positions, or those to the left only (Transformer-XL), or one
     more to the left (XLNet).
     """
     rows = values.shape[0]
-    every = where.offsets(e.content.farthest)
-    readings = [every, where.offsets(), Positions.contiguous(1 - rows, rows)]
+    every = positions.offsets(e.content.farthest)
+    readings = [every, positions.offsets(), Positions.contiguous(1 - rows, rows)]
     readings.append(Positions.contiguous(-(rows // 2), rows))
     fitting = [each for each in readings if each.count == rows]
     for each in fitting:
         first = replace(e, places=ValuePlaces(position_array(each)[:1]), found=values[:1])
         right = first.right()
         width = min(right.shape[1], values.shape[1])
-        apart = np.abs(right[:, :width] - values[:1, :width])
-        if (apart <= first.allowed(right)[:, :width]).all():
+        error = np.abs(right[:, :width] - values[:1, :width])
+        if (error <= first.allowed(right)[:, :width]).all():
             return each
     return next(iter(fitting), every)
 
@@ -304,9 +304,9 @@ def _scores(request: ValueRequest, loaded: Loaded) -> ValueSubject:
         )
     heads, queries, keys = values.shape
     head = request.head
-    where, at = _key_positions(request, loaded, queries, keys)
+    positions, at = _key_positions(request, loaded, queries, keys)
     expected = request.expected(
-        "scores", loaded, where, places=ValuePlaces(at[keys - queries :], at), found=values
+        "scores", loaded, positions, places=ValuePlaces(at[keys - queries :], at), found=values
     )
     of_scheme = expected.content.heads or 0
     if head is not None and head >= of_scheme:
@@ -321,21 +321,21 @@ def _scores(request: ValueRequest, loaded: Loaded) -> ValueSubject:
                 hint="--heads N, or --head H for the scores of one head",
             )
         expected = replace(expected, head=head)
-    return _without_mask(request, ValueSubject(loaded.path, expected, str(where)))
+    return _without_mask(request, ValueSubject(loaded.path, expected, str(positions)))
 
 
 def _key_positions(
     request: ValueRequest, loaded: Loaded, queries: int, keys: int
 ) -> tuple[Positions, NumberArray]:
     """Return the positions of keys; the last of them are those of queries."""
-    where = request.positions or Positions.contiguous(0, keys)
-    at = position_array(where)
+    positions = request.positions or Positions.contiguous(0, keys)
+    at = position_array(positions)
     if at.size != keys or queries > keys:
         raise InvalidInput(
             f"{quoted_name(loaded.path)} has {queries} queries and {keys} keys, but there are "
             f"{at.size} positions"
         )
-    return where, at
+    return positions, at
 
 
 def _without_mask(request: ValueRequest, subject: ValueSubject) -> ValueSubject:
@@ -389,14 +389,14 @@ def _buckets(request: ValueRequest, loaded: Loaded) -> ValueSubject:
     name = quoted_name(loaded.path)
     if values.ndim == 2 and 1 not in values.shape:
         queries, keys = values.shape
-        where, at = _key_positions(request, loaded, queries, keys)
+        positions, at = _key_positions(request, loaded, queries, keys)
         pairs = np.broadcast_arrays(at[keys - queries :][:, None], at[None])
         places = ValuePlaces(*(each.reshape(-1) for each in pairs))
     else:
-        where = request.positions or Positions.contiguous(-(values.size // 2), values.size)
-        if values.size != where.count and values.size == (offsets := where.offsets()).count:
-            where = offsets
-        relative = position_array(where)
+        positions = request.positions or Positions.contiguous(-(values.size // 2), values.size)
+        if values.size != positions.count and values.size == (offsets := positions.offsets()).count:
+            positions = offsets
+        relative = position_array(positions)
         if relative.size != values.size:
             raise InvalidInput(
                 f"{name} holds {values.size} buckets, but there are {relative.size} positions",
@@ -408,7 +408,7 @@ def _buckets(request: ValueRequest, loaded: Loaded) -> ValueSubject:
         if isinstance(request.source, Scheme) and request.source.name.startswith("swin"):
             raise InvalidInput(f"{name}: the offsets of a window are (places, places)")
     e = request.expected("buckets", loaded, None, places=places, found=values.reshape(-1))
-    return ValueSubject(loaded.path, e, str(where))
+    return ValueSubject(loaded.path, e, str(positions))
 
 
 def _tables_beside(weights: str | None) -> dict[str, NumberArray]:

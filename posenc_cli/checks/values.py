@@ -91,8 +91,8 @@ class ValueReport(Record):
         if not self.explained:
             more = f"; values that are NaN or infinite: {self.nonfinite}" if self.nonfinite else ""
             return f"{BugCode.UNKNOWN}: {BugCode.UNKNOWN.meaning}{more}"
-        found_bugs = [" and ".join(bug.text for bug in bugs) for bugs in self.explained]
-        return found_bugs[0] if len(found_bugs) == 1 else "either " + ", or ".join(found_bugs)
+        sentences = [" and ".join(bug.text for bug in bugs) for bugs in self.explained]
+        return sentences[0] if len(sentences) == 1 else "either " + ", or ".join(sentences)
 
     @property
     def next_step(self) -> str | None:
@@ -200,11 +200,11 @@ def _explanations(subject: ValueSubject, differing: int, marked: list[Flags]) ->
         further = explanations(e, wrong) if differing else []
         return [(shape, *bugs) for bugs in further] or [(shape,)]
     if e.transposed:
-        own = next(bug for bug in KNOWN_BUGS if bug.code is BugCode.TRANSPOSED)
-        found_bugs = NamedBug(str(own.code), "rows and columns are exchanged", own.remedy, own.seen)
+        row = next(bug for bug in KNOWN_BUGS if bug.code is BugCode.TRANSPOSED)
+        swapped = NamedBug(str(row.code), "rows and columns are exchanged", row.remedy, row.seen)
         if not differing:
-            return [(found_bugs,)]
-        return [(found_bugs, *bugs) for bugs in explanations(replace(e, transposed=False), wrong)]
+            return [(swapped,)]
+        return [(swapped, *bugs) for bugs in explanations(replace(e, transposed=False), wrong)]
     return explanations(e, wrong)
 
 
@@ -216,12 +216,12 @@ def _axis_text(axis: str, places: str) -> str:
 
 def _title(e: Expected, params: dict[str, Any]) -> str:
     """Return the reference in a few words: its scheme and its non-default parameters."""
-    own = [
+    settings = [
         f"{name}={brief_text(value, separator=e.parameters[name].rules.separator)}"
         for name, value in params.items()
         if name in ("dim", "heads", "grid", "window_size") or value != e.parameters[name].default
     ]
-    shown = [text for text in own if not text.startswith(("seq_len=", "weights="))]
+    shown = [text for text in settings if not text.startswith(("seq_len=", "weights="))]
     title = f"{e.source.name} ({', '.join(shown)})" if shown else e.source.name
     return title if e.head is None else f"head {e.head} of {title}"
 
@@ -245,14 +245,14 @@ def _differences(e: Expected) -> tuple[int, WorstValue | None, list[Flags]]:
         allowed = part.tolerated(right)
         found = np.asarray(part.found, np.float64)
         same = (found == right) | (np.isnan(found) & np.isnan(right)) | part.absent
-        apart = np.where(same, 0, found - right)
-        apart = np.abs(np.where(np.isnan(apart), np.inf, apart))
-        wrong = apart > allowed
+        errors = np.where(same, 0, found - right)
+        errors = np.abs(np.where(np.isnan(errors), np.inf, errors))
+        wrong = errors > allowed
         rows = part.places.at.size
         if wrong.any() or largest < 0:
             count += int(wrong.sum())
             _mark_wrong(marked, wrong, start, of_rows)
-            ratio = np.where(wrong, apart, -1.0) if wrong.any() else apart
+            ratio = np.where(wrong, errors, -1.0) if wrong.any() else errors
             if float(ratio.max()) > largest:
                 largest = float(ratio.max())
                 index = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
@@ -268,13 +268,13 @@ def _differences(e: Expected) -> tuple[int, WorstValue | None, list[Flags]]:
 
 def _places_by_axis(subject: ValueSubject, marked: list[Flags]) -> dict[str, str]:
     """Return the rows, columns … with values that differ, in words."""
-    e, where = subject.expected, {}
+    e, places = subject.expected, {}
     if subject.sequences > 1:
         of_sequences = marked[0].reshape(subject.sequences, -1)
-        where["sequences"] = _ranges_text(np.asarray(of_sequences.any(axis=1)))
+        places["sequences"] = _ranges_text(np.asarray(of_sequences.any(axis=1)))
         marked = [np.asarray(of_sequences.any(axis=0)), *marked[1:]]
-    where |= {name: _ranges_text(flags) for name, flags in zip(_AXES[e.form], marked, strict=True)}
-    return where if e.head is None else {**where, "heads": str(e.head)}
+    places |= {name: _ranges_text(flags) for name, flags in zip(_AXES[e.form], marked, strict=True)}
+    return places if e.head is None else {**places, "heads": str(e.head)}
 
 
 def _mark_wrong(marked: Sequence[Flags], wrong: Flags, start: int, of_rows: int) -> None:

@@ -38,11 +38,11 @@ def _layouts(e: Expected) -> Iterator[Change]:
         ),
     }
     straight = np.arange(2 * sin.size)
-    own = [name for name, order in orders.items() if np.array_equal(order, straight)]
+    current = [name for name, order in orders.items() if np.array_equal(order, straight)]
     for name, order in orders.items():
         if not np.array_equal(order, straight):
-            told = f"the columns are {name}" + (f", not {own[0]}" if own else "")
-            yield Change(told, order=order)
+            text = f"the columns are {name}" + (f", not {current[0]}" if current else "")
+            yield Change(text, order=order)
 
 
 def _swapped_functions(e: Expected) -> Iterator[Change]:
@@ -88,16 +88,16 @@ def _grid_axes(e: Expected) -> Iterator[Change]:
         return
     names = {2: ("rows", "columns"), 3: ("frames", "rows", "columns")}.get(len(grid))
     for order in list(permutations(range(len(grid))))[1:]:
-        told = (
+        both = (
             " and ".join(names[a] for a in range(len(grid)) if order[a] != a) if names else "axes"
         )
         yield Change(
-            f"{told} are exchanged: columns of one axis use the coordinate of the other",
+            f"{both} are exchanged: columns of one axis use the coordinate of the other",
             make=partial(_along_axes, order=order),
             code=BugCode.AXIS,
         )
         yield Change(
-            f"the rows of the table run through the grid with {told} exchanged (column by column)",
+            f"the rows of the table run through the grid with {both} exchanged (column by column)",
             places=partial(_in_other_grid_order, grid=grid, order=order),
             code=BugCode.GRID_ORDER,
         )
@@ -112,8 +112,8 @@ def _in_other_grid_order(
 ) -> ValuePlaces:
     """Return the places of rows that run through the grid with its axes in another order."""
     along = np.unravel_index(places.at.astype(np.int64), [grid[axis] for axis in order])
-    own = [along[order.index(axis)] for axis in range(len(grid))]
-    return ValuePlaces(np.asarray(np.ravel_multi_index(own, grid), np.int64))
+    coordinates = [along[order.index(axis)] for axis in range(len(grid))]
+    return ValuePlaces(np.asarray(np.ravel_multi_index(coordinates, grid), np.int64))
 
 
 def renumbered(text: str, rule: Callable[[Expected, Integers, Integers], Integers]) -> Change:
@@ -168,9 +168,9 @@ def _window_number(
 ) -> Integers:
     size = e.params["window_size"]
     rows, columns = size[0], size[-1]
-    apart = queries // columns - keys // columns + rows - 1
+    down = queries // columns - keys // columns + rows - 1
     across = queries % columns - keys % columns + columns - 1
-    numbers: Integers = across * stride + apart if sideways else apart * stride + across
+    numbers: Integers = across * stride + down if sideways else down * stride + across
     return numbers
 
 
@@ -188,20 +188,20 @@ def _other_heads(e: Expected) -> Iterator[Change]:
 
 def _usual_heads(e: Expected, _: int) -> Iterator[Change]:
     """Yield heads in another order, and heads of a rank that uses the first rank's."""
-    own = np.arange(e.content.heads or 0)
+    heads = np.arange(e.content.heads or 0)
     orders = {
-        "all heads have the scores of the first": 0 * own,
-        "heads are in reverse order": own[::-1],
-        "each head has the scores of the next": np.roll(own, -1),
-        "each head has the scores of the previous": np.roll(own, 1),
+        "all heads have the scores of the first": 0 * heads,
+        "heads are in reverse order": heads[::-1],
+        "each head has the scores of the next": np.roll(heads, -1),
+        "each head has the scores of the previous": np.roll(heads, 1),
     }
-    if own.size % 2 == 0:
+    if heads.size % 2 == 0:
         text = "both of 2 ranks have the scores of the first half of the heads"
-        orders[text] = np.tile(own[: own.size // 2], 2)
+        orders[text] = np.tile(heads[: heads.size // 2], 2)
         if "heads" in e.parameters:
-            half = replace(e, params={**e.params, "heads": own.size // 2})
+            half = replace(e, params={**e.params, "heads": heads.size // 2})
             yield Change(
-                f"2 ranks each compute their own scores for {own.size // 2} heads",
+                f"2 ranks each compute their own scores for {heads.size // 2} heads",
                 make=lambda s: np.tile(replace(half, places=s.places).right(), (2, 1, 1)),
             )
     for text, order in orders.items():

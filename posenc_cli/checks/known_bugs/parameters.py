@@ -147,13 +147,13 @@ def _other_exponents(e: Expected) -> Iterator[Change]:
     within = np.array([axes[:wave].count(axis) for wave, axis in enumerate(axes)])
     yield Change(
         "the frequencies are e^(−2i): −log(base)/d//2 is floored to −1",
-        rates=lambda own: np.copysign(np.exp(-2.0 * within), own),
+        rates=lambda frequencies: np.copysign(np.exp(-2.0 * within), frequencies),
         remedy="put the divisor in parentheses: −log(base)/(d//2)",
     )
 
 
-def _raised(own: Reals, powers: Reals | float) -> Reals:
-    changed: Reals = np.copysign(np.abs(own) ** powers, own)
+def _raised(frequencies: Reals, powers: Reals | float) -> Reals:
+    changed: Reals = np.copysign(np.abs(frequencies) ** powers, frequencies)
     return changed
 
 
@@ -161,7 +161,7 @@ def _column_frequencies(e: Expected, *, base: float, power: float) -> RealRows:
     columns = wave_columns(e)
     assert columns is not None
     at, width = e.angle_positions(), e.content.width
-    sin, cos = (at * base ** (-power * own / width) for own in columns[:2])
+    sin, cos = (at * base ** (-power * column / width) for column in columns[:2])
     return e.placed(np.cos(cos), np.sin(sin))
 
 
@@ -200,9 +200,9 @@ def _alibi_slopes(e: Expected) -> tuple[int, float, SlopesRule, Reals] | None:
 
 def _slope_rules(e: Expected) -> Iterator[Change]:
     """Yield ALiBi's slopes by other rules, for other numbers of heads, or in another order."""
-    if (known := _alibi_slopes(e)) is None:
+    if (alibi := _alibi_slopes(e)) is None:
         return
-    heads, bias, rule, right = known
+    heads, bias, rule, right = alibi
     power = 1 << (heads.bit_length() - 1)
     other: SlopesRule = "naive" if rule == "press" else "press"
     wrong: list[tuple[str, Any]] = [
@@ -229,13 +229,13 @@ def _slope_rules(e: Expected) -> Iterator[Change]:
 
 def _solved_slopes(e: Expected) -> Iterator[Change]:
     """Yield slopes with another largest bias, and part of the slopes of more heads."""
-    if (known := _alibi_slopes(e)) is None:
+    if (alibi := _alibi_slopes(e)) is None:
         return
-    heads, bias, rule, right = known
+    heads, bias, rule, right = alibi
     if e.form == "slopes":
         allowed = float(e.allowed(right)[0] / abs(right[0]))
-        for number, own, expected in rules_of(e.found.tolist(), allowed):
-            convention = "" if own == rule else f" --convention {own}"
+        for number, other, expected in rules_of(e.found.tolist(), allowed):
+            convention = "" if other == rule else f" --convention {other}"
             text = f"these are the slopes of --max-bias {as_text(number)}{convention}"
             yield _with_slopes(e, text, expected, right)
     power = 1 << (heads.bit_length() - 1)

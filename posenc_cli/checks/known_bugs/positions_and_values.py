@@ -186,14 +186,14 @@ def _shifted_grid(e: Expected, by: float) -> RealRows:
 
 def _usual_moves(e: Expected, context: int) -> Iterator[Change]:
     """Yield usual bugs of positions, in a model of ``context`` positions."""
-    last, own = context - 1, e.places.at
+    last, positions = context - 1, e.places.at
     moves: dict[str, Callable[[Integers], Integers]] = {
         f"positions are shifted by {by:+d}": partial(np.add, by) for by in (1, -1, 2)
     }
     moves |= {
         f"positions are clamped at {last}": partial(np.minimum, last),
-        "rows are numbered by index, not by position": lambda at: np.searchsorted(own, at),
-        "every row is the row of the last position": lambda at: 0 * at + int(own[-1]),
+        "rows are numbered by index, not by position": lambda at: np.searchsorted(positions, at),
+        "every row is the row of the last position": lambda at: 0 * at + int(positions[-1]),
         "positions restart at 0 after 511": lambda at: at % 512,
         f"positions restart at 0 after {last}": lambda at: at % context,
         "8 tokens of left padding are not counted": lambda at: np.maximum(at - 8, 0),

@@ -95,8 +95,8 @@ class Rotated(Expected):
     def _rotated_by(self, change: Change | None) -> tuple[RealRows, RealRows]:
         """Return the vectors and their allowed error; cache the last result for the second use."""
         if not self._last or self._last[0][0] is not change:
-            own = change.make(self) if change and change.make else self.by(Defect())
-            self._last[:] = [(change, self.rotated(own))]
+            pair_map = change.make(self) if change and change.make else self.by(Defect())
+            self._last[:] = [(change, self.rotated(pair_map))]
         return self._last[0][1]
 
     @cached_property
@@ -230,10 +230,10 @@ def _with_pairing(text: str, code: str, pairing: ColumnPairing) -> Change:
 
 def _other_widths(e: Rotated) -> Iterator[Change]:
     """Yield more or fewer dimensions that rotate."""
-    own, few = 2 * e.reference.pairs, 2 * (e.reference.pairs // 2)
+    right, few = 2 * e.reference.pairs, 2 * (e.reference.pairs // 2)
     yield Change("all dimensions rotate", make=partial(_rotated_width, width=e.found.shape[1]))
     if few:
-        text = f"{few} dimensions rotate; the reference rotates {own}"
+        text = f"{few} dimensions rotate; the reference rotates {right}"
         yield Change(text, make=partial(_rotated_width, width=few))
 
 
@@ -258,11 +258,13 @@ def _misplaced_tables(e: Rotated) -> Iterator[Change]:
     for message, (a, b, c, d), fastest in wrong_places(e.reference, unit.real, unit.imag):
         turned = size * ((a + d) + 1j * (c - b)) / 2
         mirrored = size * ((a - d) + 1j * (c + b)) / 2
-        yield Change(message, make=partial(_precomputed, own=PairMap(turned, fastest, mirrored)))
+        yield Change(
+            message, make=partial(_precomputed, pair_map=PairMap(turned, fastest, mirrored))
+        )
 
 
-def _precomputed(_: Rotated, own: PairMap) -> PairMap:
-    return own
+def _precomputed(_: Rotated, pair_map: PairMap) -> PairMap:
+    return pair_map
 
 
 def _attention_factors(e: Rotated) -> Iterator[Change]:
@@ -282,8 +284,8 @@ def _attention_factors(e: Rotated) -> Iterator[Change]:
 def _with_factor(e: Rotated, size: float | None) -> PairMap:
     if size is None:
         raise InvalidInput("it is 1")
-    own = e.by(Defect())
-    return replace(own, factors=own.factors * (size / e.reference.scale))
+    right = e.by(Defect())
+    return replace(right, factors=right.factors * (size / e.reference.scale))
 
 
 def _other_axes(e: Rotated) -> Iterator[Change]:
@@ -291,15 +293,18 @@ def _other_axes(e: Rotated) -> Iterator[Change]:
     coordinates, tokens = e.reference.coordinates, e.reference.axes
     if not tokens:
         return
-    own = np.array(coordinates.axes)
+    right_axes = np.array(coordinates.axes)
     followed = {
-        f"all pairs follow {'token numbers' if axis == tokens else f'axis {axis}'}": 0 * own + axis
+        f"all pairs follow {'token numbers' if axis == tokens else f'axis {axis}'}": 0 * right_axes
+        + axis
         for axis in range(tokens + 1)
     }
-    followed["axes are in reverse order"] = own.max() - own
+    followed["axes are in reverse order"] = right_axes.max() - right_axes
     if tokens > 2:
         followed["the last two axes are exchanged"] = np.select(
-            [own == tokens - 1, own == tokens - 2], [tokens - 2, tokens - 1], own
+            [right_axes == tokens - 1, right_axes == tokens - 2],
+            [tokens - 2, tokens - 1],
+            right_axes,
         )
     for text, axes in followed.items():
         yield Change(text, make=partial(_along_axes, axes=axes))
