@@ -39,7 +39,7 @@ _DEFAULT_POSITIONS = 64
 """Number of positions at which a function or frequencies are compared by default."""
 
 _MOST_VALUES = 1 << 24
-"""Most values of a function's rows, of which several copies stay within 2 GiB."""
+"""Most values of a function's rows; several copies of them stay within 2 GiB."""
 
 _RELATIVE = Positions.contiguous(-600, 1201)
 """Relative positions beyond the last one that usual bucket rules distinguish."""

@@ -107,8 +107,8 @@ def implementation(
 ) -> Subject:
     """Return a user's function as a subject; if it rotates q and k, k is the subject's ``key``.
 
-    ``whole`` says that results may depend on the largest position, which then is part of every
-    call. ``sampled`` says that the positions are a sample, so fewer suffice.
+    ``whole`` says that results may depend on the largest position, so every call includes it.
+    ``sampled`` says that the positions are a sample, so fewer suffice.
 
     Raises: InvalidInput if the head is too wide to try every unit vector; if the function cannot be
     loaded, raises, crashes or changes its input; or if it returns anything but real numbers of the
@@ -329,7 +329,7 @@ def _vector_subjects(
 ) -> list[Subject]:
     """Return the subjects for a function that rotates vectors, one for each result.
 
-    ``context`` is the total number of positions, of which ``positions`` may be only the first.
+    ``context`` is the total number of positions; ``positions`` may be only the first of them.
     """
     places, dim = PositionRows.of(positions), function.form.columns
     results = range(function.results)

@@ -75,8 +75,8 @@ class ValuePlaces(Record):
 class Change(Record):
     """One difference from a reference, in words; every other field is optional.
 
-    ``params`` are other parameters. ``rates`` maps the right frequencies to others, and ``places``
-    maps places to those that the values belong to. ``make`` computes values in place of the
+    ``params`` are other parameters. ``rates`` maps the right frequencies to others. ``places`` maps
+    places to the ones whose values are found there. ``make`` computes values in place of the
     formula: for rotations, a `PairMap`. ``values`` changes computed values one by one. ``order``
     maps each place to the column of rows, or the head of scores, that it holds. ``rounding`` is a
     format to which values were rounded. ``code`` and ``remedy`` replace those of the table's row. A
@@ -102,7 +102,7 @@ class Expected(Record):
     ``parts``: places count 1/parts of a position. ``dtype`` is the subject's format. ``lookup``
     reads a learned table, ``other_tables`` returns the others in its file, by name. ``transposed``:
     the subject was read with rows and columns swapped. ``head`` is the head of the scores, None for
-    all. ``vectors`` (n, d) are what rows were added to, and ``slack`` is the error that this
+    all. ``vectors`` (n, d) are the inputs of the addition, and ``slack`` is the error that this
     allows. ``stretch`` multiplies angles, and ``rates`` maps frequencies to others. ``rounding`` is
     a format to which values are known to be rounded. ``gaps``: NaN in ``found`` is not compared.
     """
@@ -337,7 +337,7 @@ class Expected(Record):
         added = 0.0 if self.vectors is None or not change.rounding else self.vectors
         size = np.abs(
             values + added
-        )  # what was rounded: the sum, or the rows before they are added
+        )  # the rounded number: the sum, or the rows before they are added
         near = allowed + share * (size if self.vectors is None else size + np.abs(values))
         close = np.isfinite(values) & (np.abs(found - values) <= near)
         if rounding == CUT_BFLOAT16:

@@ -287,7 +287,7 @@ def common_factors(e: Expected) -> Iterator[tuple[float, str]]:
 def _written_factors(e: Expected, part: Expected, factor: float) -> Iterator[tuple[float, str]]:
     """Yield factors near a measured one as people write them, each with a sentence.
 
-    In half precision several are near: only those that reproduce the values are kept.
+    Several are near in half precision; factors that do not reproduce the values are dropped.
     """
     width = e.content.width if e.form == "rows" else e.params.get("dim") or 64
     names = {value: name for name, value in FACTORS.items()}

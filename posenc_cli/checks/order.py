@@ -57,7 +57,7 @@ SEED = 0
 MODEL_WIDTH = 64
 HEAD_WIDTH = 16
 HEADS = 2
-"""Sizes of the layer if no encoding sets them; what attention sees does not depend on them."""
+"""Sizes of the layer if no encoding sets them; the findings do not depend on them."""
 
 SHIFTS = (1, 7, 64)
 """Shifts of all positions: to the next one, by an odd number, and past most sentences."""
@@ -146,14 +146,14 @@ class OrderFinding(Record):
 
     @property
     def sees(self) -> str:
-        """What attention sees of the token order, in words."""
+        """Part of the token order that attention sees, in words."""
         if not self.sees_order:
             return "nothing"
         return "order" if self.sees_direction else "distance only"
 
     @property
     def scores_by(self) -> str:
-        """What scores depend on besides the tokens, in words."""
+        """Quantity that scores depend on besides the tokens, in words."""
         if self.encodes_nothing:
             return "nothing"
         if self.by_distance is None:

@@ -1,9 +1,11 @@
 """Compute the position ids that a model gives to a prompt, and check other code's ids.
 
-A cause is reported if it reproduces every id in the file. Causes are counted padding, packed
-sequences that do not restart, an offset, another order of axes or grid tokens, another frame step,
-and another start of the text after a grid. If several do, the prompt cannot distinguish them, and
-all are reported. Imports NumPy: import it only where something is computed.
+A cause is reported if it reproduces every id in the file. For text, causes are counted padding,
+packed sequences that do not restart, and an offset. For grids, they are another order of axes or
+tokens, another frame step, and another start of the text that follows. If several causes fit, the
+prompt cannot distinguish them, and all are reported.
+
+Imports NumPy: import it only where something is computed.
 """
 
 from __future__ import annotations
@@ -57,9 +59,9 @@ class Prompt(Record):
 
 
 class Numbering(Record):
-    """Rules that number tokens: the model's own, except where a field changes them.
+    """Rules that number tokens: the model's rules, except where a field changes them.
 
-    ``after`` says after what text continues behind a grid: its longer ``side``, its ``largest`` id,
+    ``after`` says where text continues after a grid: after its longer ``side``, its ``largest`` id,
     or its ``tokens``.
     """
 

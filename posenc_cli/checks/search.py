@@ -1,8 +1,8 @@
 """Find the cause of a wrong subject that does not rotate, in the table of known bugs.
 
 A change is tried at a few places. If it fits there, it is compared at every value before it is
-reported. If no single change explains all values, two are combined: the first from those that need
-no measurement, the second measured after it. All equally good explanations are returned.
+reported. If no single change explains all values, two are combined: one that needs no
+measurement, and one that is measured after it. All equally good explanations are returned.
 """
 
 from __future__ import annotations

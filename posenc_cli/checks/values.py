@@ -181,10 +181,10 @@ def _transposed_text(e: Expected) -> str:
 
 
 def _explanations(subject: ValueSubject, differing: int, marked: list[Flags]) -> list[Explained]:
-    """Return why a subject differs; a mismatch of shapes is a bug of its own kind."""
+    """Return why a subject differs; a mismatch of shapes counts as a bug."""
     e = subject.expected
     rows = np.flatnonzero(marked[1 if e.form == "scores" else 0])
-    if subject.sequences > 1:  # right sequences hide what is wrong with the others
+    if subject.sequences > 1:  # right sequences hide the bugs of the others
         length = e.places.at.size // subject.sequences
         wrong = np.unique(rows // length)
         kept = (wrong[:, None] * length + np.arange(length)).ravel()

@@ -29,7 +29,7 @@ _UNTRIED_PARAMETERS = (
     *("dim", "heads", "seed", "std", "hidden", "max_len", "weights", "grid", "window_size"),
     *("form", "base", "max_period", "slopes"),
 )
-"""Parameters that give a table's size, or choose a table; some have bugs of their own."""
+"""Parameters that set a table's size or choose a table, or whose bugs have other rows."""
 _CODES = {
     **dict.fromkeys(("layout",), BugCode.LAYOUT),
     **dict.fromkeys(("order", "flip_sin_to_cos"), BugCode.COS_SIN_MISPAIRED),
@@ -57,7 +57,7 @@ _USUAL: dict[str, tuple[Any, ...]] = {
 _DIGITS = 3
 """Digits of a base that people write; one with more is reported only if nothing else fits."""
 _MORE_HEADS = (8, 16, 32, 64, 128, 12, 24, 40, 48, 96, 112)
-"""Numbers of heads that models have, of which a device or a bug may use only some."""
+"""Numbers of heads that models have; a device or a bug may use only some of the heads."""
 
 
 def _other_parameters(e: Expected) -> Iterator[Change]:

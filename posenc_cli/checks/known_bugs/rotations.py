@@ -1,7 +1,7 @@
 """List known bugs of rotations: pairs, signs, positions, frequencies, rounding, factors, axes.
 
-The causes are those of `rope-check`, and the changes are those that its diagnosis tries. Each is
-computed from given vectors in float64.
+They have the causes of `rope-check`, and the changes that its diagnosis tries. Each is computed
+from given vectors in float64.
 """
 
 from __future__ import annotations
