@@ -216,8 +216,6 @@ def _likeliest_subject(
     if usual_refused and all(wrong.misfit for wrong, _ in accepted):
         hint = "; or ".join(filter(None, (refused[0].hint, _HINT)))
         raise InvalidInput(refused[0].message, hint=hint)
-    if not accepted:
-        raise called.invalid("has no parameter that posenc knows", hint=_HINT)
     return next(filter(_has_distinct_rows, accepted), accepted[0])
 
 
