@@ -143,9 +143,7 @@ class _SettingsReference(Record):
     @classmethod
     def of(cls, task: FunctionTask) -> _SettingsReference:
         named = {
-            name: value
-            for name, value in task.settings.items()
-            if isinstance(value, int | float) and value is not None
+            name: value for name, value in task.settings.items() if isinstance(value, int | float)
         }
         named |= dict.fromkeys(_WIDTHS, task.width) | dict.fromkeys(_DROPOUTS, 0.0)
         named |= dict.fromkeys(_LENGTHS[1:], int(np.abs(task.places).max()) + 1)
