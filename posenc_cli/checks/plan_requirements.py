@@ -70,7 +70,6 @@ def _judgement(planned: LengthPlan | NoPlan, requirement: Requirement) -> Judgem
         )
     if name == "negative-from":
         return _negative_sum_judgement(planned, _recipe(planned, requirement, recipe), requirement)
-    value: int
     if name == "context":
         value = planned.lengths.context or planned.trained
     elif name == "long-wavelengths":
