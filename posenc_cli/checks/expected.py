@@ -252,11 +252,9 @@ class Expected(Record):
                 columns[placement.function][placement.waves] = places
         return columns["sin"], columns["cos"]
 
-    def angles(self, frequencies: Reals | None = None) -> RealRows:
+    def angles(self) -> RealRows:
         """Return the angles of waves: (n, waves)."""
-        angles: RealRows = self.angle_positions() * (
-            self.frequencies if frequencies is None else frequencies
-        )
+        angles: RealRows = self.angle_positions() * self.frequencies
         return angles
 
     def waves(self, angles: RealRows) -> RealRows:
