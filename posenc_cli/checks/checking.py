@@ -352,16 +352,12 @@ class Check(Record):
 
     def _report_of_rows(self) -> Report:
         """Return the report on files that have one row for each position."""
-        encoding_of_rows = self.encoding(self.positions.last + 1 if self.positions else None)
-        positions = self.positions
         with reading():
             files = self._read_row_files()
-        if positions is None:
-            rows = files[0].shape[0]
-            positions = Positions.contiguous(0, rows)
-            encoding_of_rows = self.encoding(rows)
-        reference = self._reference(encoding_of_rows, positions)
-        return self._report_on(reference, positions, files=files)
+        rows = files[0].shape[0]
+        encoding = self.encoding(self.positions.last + 1 if self.positions else rows)
+        positions = self.positions or Positions.contiguous(0, rows)
+        return self._report_on(self._reference(encoding, positions), positions, files=files)
 
     def _report_of_lengths(self, lengths: tuple[int, ...]) -> Report:
         """Merge reports at several lengths, for a scheme that depends on the sequence length."""
