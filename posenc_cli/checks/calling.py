@@ -467,10 +467,7 @@ def _more_specific(
     known = all(one.cause != Cause.UNKNOWN for one in irregular)
     if known or not log.compares or any(UNSTEADY in one.message for one in irregular):
         return irregular
-    context = positions.last + 1
-    if heads := unlike_heads(log, which, context):
-        return heads
-    return by_call(log, dtype) or irregular
+    return unlike_heads(log, which, positions.last + 1) or by_call(log, dtype) or irregular
 
 
 def _not_finite(positions: Integers, matrices: UnitMatrices) -> tuple[str, ...]:
