@@ -57,11 +57,10 @@ def _swapped_functions(e: Expected) -> Iterator[Change]:
 def _swapped_queries_and_keys(e: Expected) -> Iterator[Change]:
     """Yield offsets query − key in place of key − query, and the reverse."""
     orders = "query − key", "key − query"
-    pairs = getattr(e.content, "pairs", None) if isinstance(e.source, Scheme) else None
     by_query = (
-        not e.source.relative.startswith("key")
-        if pairs is None and not isinstance(e.source, Scheme)
-        else pairs is not None
+        getattr(e.content, "pairs", None) is not None
+        if isinstance(e.source, Scheme)
+        else not e.source.relative.startswith("key")
     )
     wrong, right = orders[::-1] if by_query else orders
     text = f"offsets are {wrong}, not {right}"
