@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from posenc_cli.encoding.request import Encoding
-    from posenc_cli.formulas.declare import Scheme, Waves
+    from posenc_cli.formulas.declare import Scheme
     from posenc_cli.numerics.arrays import HeadMatrices, Integers, RealRows
 
 Expectation = Literal["auto", "order", "none"]
@@ -564,12 +564,7 @@ def _row_of_grid(encoding: Encoding) -> int:
     content, window = encoding.bound.content, encoding.bound.params.get("window_size")
     if content.waves is None:
         return int(window[-1]) if isinstance(window, tuple) else 1
-    return _stride(content.waves)
-
-
-def _stride(waves: Waves) -> int:
-    """Return the number of positions in a row of a grid; 1 without a grid."""
-    coordinates = waves.coordinates
+    coordinates = content.waves.coordinates
     if coordinates is None or coordinates.capacity is None or coordinates.at is None:
         return 1
     if coordinates.row is not None:
