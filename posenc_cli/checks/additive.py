@@ -125,15 +125,15 @@ def _row_finding(request: Request, rule: ToleranceRule, progress: Progress | Non
     first = None
     for block in request.plan().matrix().blocks():
         rows = block.astype(np.float64)
-        here = [*islice(positions, len(rows))]
+        block_positions = [*islice(positions, len(rows))]
         first = rows[0].copy() if first is None else first
         squares = np.einsum("ij,ij->i", rows, rows)
         changes = 2 * np.linalg.norm(rows - first, axis=1) + np.abs(squares - first @ first)
         size = max(size, float(np.sqrt(squares.max())))
         row = int(np.argmax(changes))
         if changes[row] > worst:
-            worst, at = float(changes[row]), here[row]
-        done += len(here)
+            worst, at = float(changes[row]), block_positions[row]
+        done += len(block_positions)
         if progress is not None:
             progress(done, count)
     allowed = rule if isinstance(rule, float) else FLOOR * max(1.0, size * size)

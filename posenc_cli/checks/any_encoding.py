@@ -237,7 +237,7 @@ class ValueCheck(GivenSubject, ValueRequest):
 
         def of_settings(given: dict[str, Any]) -> tuple[FunctionTask, ValueRequest]:
             tasks = replace(self, given=given).tasks()
-            return next(own for own in tasks if own[0].form == task.form)
+            return next(each for each in tasks if each[0].form == task.form)
 
         yield from calls_with_settings(task, request.given, of_settings)
         yield from calls_after_fewer(task, request)

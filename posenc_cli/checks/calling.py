@@ -179,8 +179,8 @@ def _further_tests(*, vectors: bool, grid: bool) -> list[Callable[[Tried], None]
         batches = [try_batches] if vectors else []
         return [try_other_references, try_parameters, *batches, try_further]
     if vectors:
-        every = [try_batches, try_rows_of_heads, try_shorter_queries, try_keys]
-        return [try_early, *every, try_further]
+        tests = [try_batches, try_rows_of_heads, try_shorter_queries, try_keys]
+        return [try_early, *tests, try_further]
     return [try_early, try_table_batches, try_further]
 
 
@@ -256,11 +256,11 @@ def _from_zero_positions(
             most, what = _LONGEST, "positions of a function that takes none"
         check_size(positions.option, positions.last + 1, most, what)
         return positions
-    near = [
+    ranges = [
         range(indices.start, min(indices.stop, _FROM_ZERO), indices.step)
         for indices in positions.ranges
     ]
-    return Positions(tuple(indices for indices in near if indices))
+    return Positions(tuple(indices for indices in ranges if indices))
 
 
 def _table_subject(
@@ -338,20 +338,20 @@ def _vector_subjects(
     # On a slow machine, a call may have been skipped for one of the results.
     calls.tried += [text for text in planned[0].tried if all(text in own.tried for own in planned)]
     calls.untried += dict.fromkeys(text for own in planned for text in own.untried)
-    few = places.at(places.sample()[:: max(1, min(places.count, 768) // 12)])
-    few = few[:: -(-few.size * dim**2 // (2 * _MOST_CELLS))]
-    samples = function.matrices(few)
+    sample_positions = places.at(places.sample()[:: max(1, min(places.count, 768) // 12)])
+    sample_positions = sample_positions[:: -(-sample_positions.size * dim**2 // (2 * _MOST_CELLS))]
+    samples = function.matrices(sample_positions)
     readers: list[ResultReader] = []
-    far: list[Irregularity] = []
+    far_rows: list[Irregularity] = []
     for which, own_calls in zip(results, planned, strict=True):
         matrices = samples[which].values
-        trial = FunctionTrial.of(function, which, few, matrices)
+        trial = FunctionTrial.of(function, which, sample_positions, matrices)
         irregular = with_faults(own_calls.faults, irregularities(trial))
         irregular = _more_specific(
             irregular, logs[which], positions, samples[which].dtype, which=which
         )
         if not irregular:
-            far += of_far_rows(logs[which], samples[which].dtype)
+            far_rows += of_far_rows(logs[which], samples[which].dtype)
         more = min(context, LONG)
         if more > positions.last + 1 and not irregular and logs[which].compares:
             irregular = in_a_long_call(logs[which], samples[which].dtype, more, calls)
@@ -359,22 +359,25 @@ def _vector_subjects(
             ResultReader(
                 reference,
                 places,
-                (few, samples[which]),
+                (sample_positions, samples[which]),
                 {
                     "irregular": irregular,
-                    "broken": _not_finite(few, matrices),
+                    "broken": _not_finite(sample_positions, matrices),
                     "returned_half": returned_half(trial),
                 },
             )
         )
     half = any(is_half(sample.values) for sample in samples)
     unlike = _read_all(function, readers, places, progress, half=half)
-    alike = len(readers) > 1 and reference.symmetric and readers[0].like(readers[1])
-    kept = readers[:1] if alike else readers
-    subjects = [reader.subject(function.process.target, both=len(readers) > 1) for reader in kept]
+    equal_rotations = len(readers) > 1 and reference.symmetric and readers[0].like(readers[1])
+    distinct_readers = readers[:1] if equal_rotations else readers
+    subjects = [
+        reader.subject(function.process.target, both=len(readers) > 1)
+        for reader in distinct_readers
+    ]
     if any(one.irregular for one in subjects):  # irregularities say more
         return subjects
-    return [replace(subjects[0], other_calls=(*unlike, *far)), *subjects[1:]]
+    return [replace(subjects[0], other_calls=(*unlike, *far_rows)), *subjects[1:]]
 
 
 def _read_all(
@@ -401,7 +404,7 @@ def _read_all(
         vectors = np.eye(dim, dtype=np.float32) if probes is None else probes.vectors
         vectors = np.tile(vectors, (1 if probes is None else heads // 4, 1))
         results = function.heads(vectors, places.at(rows))
-        again = [
+        unit_rows = [
             reader.take(rows, result.values[:, :4] if probes else result.values, probes)
             for reader, result in zip(readers, results, strict=True)
         ]
@@ -411,24 +414,24 @@ def _read_all(
             differing = np.abs(four - four[:, :1]) > ALIKE * (1 + np.abs(four[:, :1]))
             if differing.any():
                 unlike.append((rows.size, int(places.at(rows)[0])))
-        return np.flatnonzero(np.bincount(np.concatenate(again)))
+        return np.flatnonzero(np.bincount(np.concatenate(unit_rows)))
 
-    few = max(1, CELLS // dim**2)
+    most_rows = max(1, CELLS // dim**2)
     heads = (
         _EQUAL_HEADS
         if function.form.has_heads and _EQUAL_HEADS * dim * count <= _MOST_EQUAL_VALUES
         else 4
     )
-    step = few if probes is None else _rows_at_once(function.form, few, heads * dim)
+    step = most_rows if probes is None else _rows_at_once(function.form, most_rows, heads * dim)
     for start in range(0, count, step):
         rows = np.arange(start, min(start + step, count))
         whole = probes is None or start == 0 or start + step >= count
-        again = rows[:: max(1, rows.size // few)] if whole else rows[:0]
+        unit_rows = rows[:: max(1, rows.size // most_rows)] if whole else rows[:0]
         if probes is not None:
-            again = np.concatenate([again, read(rows, probes, heads)])
-            again = np.flatnonzero(np.bincount(again))
-        for first in range(0, again.size, few):
-            read(again[first : first + few], None)
+            unit_rows = np.concatenate([unit_rows, read(rows, probes, heads)])
+            unit_rows = np.flatnonzero(np.bincount(unit_rows))
+        for first in range(0, unit_rows.size, most_rows):
+            read(unit_rows[first : first + most_rows], None)
         if progress is not None:
             progress(int(rows[-1]) + 1, count)
     if not unlike:
@@ -438,10 +441,10 @@ def _read_all(
     return (Irregularity(Cause.UNKNOWN, message, evidence),)
 
 
-def _rows_at_once(form: CallForm, few: int, values: int) -> int:
+def _rows_at_once(form: CallForm, most_rows: int, values: int) -> int:
     """Return how many rows one call reads, of ``values`` each; few if each call has an offset."""
     if not (form.any_rows or form.from_zero):
-        return min(few, _ROWS_OF_OFFSET)
+        return min(most_rows, _ROWS_OF_OFFSET)
     return max(1, (_PREFIX if form.from_zero else CELLS) // values)
 
 

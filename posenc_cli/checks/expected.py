@@ -167,8 +167,8 @@ class Expected(Record):
             heads, bias, convention = (
                 self.params[name] for name in ("heads", "max_bias", "slopes")
             )
-            every = exact_slopes(heads, max_bias=bias, rule=convention)
-            slopes: NumberArray = np.asarray(every)[self.places.at]
+            slopes_of_all = exact_slopes(heads, max_bias=bias, rule=convention)
+            slopes: NumberArray = np.asarray(slopes_of_all)[self.places.at]
             return round_to_half(slopes, self.rounding) if self.rounding else slopes
         if self.form == "scores":
             return self._scores("exact")
@@ -180,9 +180,9 @@ class Expected(Record):
             if content.weights is None or content.farthest is not None:
                 return np.asarray(rule(at.astype(np.int64)), np.float64)
             last = content.capacity.positions if content.capacity else content.weights.rows
-            held = (at >= 0) & (at < last)
+            exists = (at >= 0) & (at < last)
             rows = np.full((at.size, content.width), np.nan)
-            rows[held] = rule(at[held].astype(np.int64))
+            rows[exists] = rule(at[exists].astype(np.int64))
             return rows
 
     def _scores(self, arithmetic: Literal["exact", "float64", "float32"]) -> RealRows:
@@ -194,13 +194,13 @@ class Expected(Record):
         )
         queries, keys = (each.astype(np.int64) for each in (self.places.at, self.places.keys))
         with self._computing():
-            every = self.select_heads(range(content.heads))
-            heads = scores_of_heads(content, rule, every, queries, keys)
+            head_numbers = self.select_heads(range(content.heads))
+            heads = scores_of_heads(content, rule, head_numbers, queries, keys)
             return np.stack([np.asarray(scores, np.float64) for scores in heads])
 
-    def select_heads(self, every: Any) -> Any:
+    def select_heads(self, values: Any) -> Any:
         """Return the part of a per-head sequence that is compared."""
-        return every if self.head is None else every[self.head : self.head + 1]
+        return values if self.head is None else values[self.head : self.head + 1]
 
     def _computing(self) -> Any:
         assert isinstance(self.source, Scheme)
@@ -226,9 +226,14 @@ class Expected(Record):
         if coordinates is None or coordinates.at is None:
             return self.positions[:, None] * self.stretch
         at = self.positions
-        along = coordinates.at(at if coordinates.domain == "real" else at.astype(np.int64))
-        order = axes or tuple(range(len(along)))
-        return np.stack([along[order[axis]] for axis in coordinates.axes], axis=1) * self.stretch
+        coordinates_by_axis = coordinates.at(
+            at if coordinates.domain == "real" else at.astype(np.int64)
+        )
+        order = axes or tuple(range(len(coordinates_by_axis)))
+        return (
+            np.stack([coordinates_by_axis[order[axis]] for axis in coordinates.axes], axis=1)
+            * self.stretch
+        )
 
     def placed(self, cos: RealRows, sin: RealRows) -> RealRows:
         """Put cosines and sines (n, waves) into their columns: (n, columns)."""
@@ -312,17 +317,17 @@ class Expected(Record):
             return other.wave_tolerance(change)
         rounding = unit(rounded_to(self.rule, self.dtype))
         if self.form == "slopes":
-            share, least = slope_tolerance(other.params["heads"], self.rule, self.dtype), 0.0
+            share, floor = slope_tolerance(other.params["heads"], self.rule, self.dtype), 0.0
         elif self.form == "scores":
-            share, least = 2 * max(rounding, _UNIT_FLOAT32) + _SCORE_FORMULA, 1e-30
+            share, floor = 2 * max(rounding, _UNIT_FLOAT32) + _SCORE_FORMULA, 1e-30
             finite = np.where(np.isfinite(right), np.abs(right), 0)
             largest = finite.max(axis=(1, 2), keepdims=True)
             right = np.maximum(np.abs(right), _SMALL_SCORE * largest)
         else:
             share = _LOOKED_UP * max(rounding, _UNIT_FLOAT32)
-            least = smallest(self.dtype)
-        near: NumberArray = share * np.abs(right) + least
-        return near
+            floor = smallest(self.dtype)
+        errors: NumberArray = share * np.abs(right) + floor
+        return errors
 
     def near(self, values: NumberArray, change: Change) -> Flags:
         """Return which found values are those of a change; NaN equals NaN."""
@@ -336,12 +341,12 @@ class Expected(Record):
         size = np.abs(
             values + added
         )  # the rounded number: the sum, or the rows before they are added
-        near = allowed + share * (size if self.vectors is None else size + np.abs(values))
-        close = np.isfinite(values) & (np.abs(found - values) <= near)
+        limit = allowed + share * (size if self.vectors is None else size + np.abs(values))
+        close = np.isfinite(values) & (np.abs(found - values) <= limit)
         if rounding == CUT_BFLOAT16:
             close &= np.abs(found + added) <= size + allowed
-        odd = (found == values) | (np.isnan(found) & np.isnan(values)) | self.absent
-        return np.asarray(close | (odd & ~np.isfinite(found)))
+        identical = (found == values) | (np.isnan(found) & np.isnan(values)) | self.absent
+        return np.asarray(close | (identical & ~np.isfinite(found)))
 
     def wave_tolerance(self, change: Change | None) -> RealRows:
         """Return the allowed error of waves: a share of each column's angle, and a floor."""
@@ -349,19 +354,19 @@ class Expected(Record):
         assert waves is not None
         scale = float(waves.scale)
         tolerance = Tolerance.of(self.rule, dtype=self.dtype, roundings=1, amplitude=scale)
-        along = self.angle_positions()
+        positions = self.angle_positions()
         if change is None or change.make is None:
             rates = self.frequencies
-            cells = np.broadcast_to(tolerance.cells(along, rates), (len(along), rates.size))
+            cells = np.broadcast_to(tolerance.cells(positions, rates), (len(positions), rates.size))
             allowed = self.placed(cells, cells)
         else:  # from the change of its columns when all angles change a little
             nudged = replace(self, stretch=self.stretch * (1 + (tolerance.per_angle or 1e-6)))
             differences = np.abs(change.make(nudged) - change.make(self))
-            far = np.abs(along).max(axis=1, keepdims=True)
-            allowed = far * (differences / np.maximum(far, 1)).max(axis=0) + tolerance.floor
+            largest = np.abs(positions).max(axis=1, keepdims=True)
+            allowed = largest * (differences / np.maximum(largest, 1)).max(axis=0) + tolerance.floor
         if change is not None:
-            moved = np.abs(self.altered(allowed, change) - self.altered(0 * allowed, change))
-            allowed = moved if np.isfinite(moved).all() else allowed.max(axis=1, keepdims=True)
+            altered = np.abs(self.altered(allowed, change) - self.altered(0 * allowed, change))
+            allowed = altered if np.isfinite(altered).all() else allowed.max(axis=1, keepdims=True)
         return np.maximum(allowed, tolerance.floor)
 
     def tolerated(self, right: NumberArray) -> NumberArray:

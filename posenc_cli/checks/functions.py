@@ -223,8 +223,8 @@ def _has_distinct_rows(accepted: tuple[Any, str]) -> bool:
     Users probably make such a call; equal rows suggest wrong arguments.
     """
     subject, e = accepted[0], accepted[0].expected
-    alike = e.form == "rows" and bool(np.ptp(e.found, axis=0).max() <= ALIKE)
-    return not (subject.misfit or alike)
+    equal_rows = e.form == "rows" and bool(np.ptp(e.found, axis=0).max() <= ALIKE)
+    return not (subject.misfit or equal_rows)
 
 
 def _subject_of_call(
@@ -240,8 +240,8 @@ def _subject_of_call(
     given = _argument_values(arguments, task)
     first, text = _call_values(called, given, task)
     subject = accepts(first)
-    again, _ = _call_values(called, given, task)
-    if not _nearly_equal(again.values, first.values, ALIKE):
+    second, _ = _call_values(called, given, task)
+    if not _nearly_equal(second.values, first.values, ALIKE):
         raise called.invalid(UNSTEADY, hint=_DROPOUT, code="unsteady")
     return _check_addition(called, arguments, task, subject, accepts), text
 
@@ -280,13 +280,13 @@ def _check_addition(
     if not _has_input(arguments, task):
         return subject
     tried = [_call_with_noise(called, arguments, task, scale) for scale in (0.0, *_SCALES)]
-    silent = tried[0]
-    share = 4 * unit(max(silent.loaded.dtype, "float32", key=unit))
-    if all(_nearly_equal(each.values, silent.values, share) for each in tried):
+    without_noise = tried[0]
+    share = 4 * unit(max(without_noise.loaded.dtype, "float32", key=unit))
+    if all(_nearly_equal(each.values, without_noise.values, share) for each in tried):
         return replace(subject, notes=(*subject.notes, _SHAPE_ONLY))
     for each in tried:
         x, added = each.noise, each.values - each.noise
-        if not _nearly_equal(added, silent.values, share, np.abs(x)):
+        if not _nearly_equal(added, without_noise.values, share, np.abs(x)):
             wrong = accepts(replace(each.loaded, values=added))
             e = replace(wrong.expected, slack=share * float(np.abs(x).max()))
             if task.form == "rows" and e.found.size == x.size:
@@ -428,10 +428,10 @@ def _untested_parts(
         yield "fewer queries than keys"  # DeBERTa returns the first queries, others the last
     if any("mask" in roles_of(name) for name in names):
         yield "masks with padding"
-    left = [
+    unvaried = [
         parameter for parameter in called.signature.parameters or () if parameter.name not in names
     ]
-    yield from (parameter.name for parameter in left if parameter.matters)
+    yield from (parameter.name for parameter in unvaried if parameter.matters)
     yield from called.left
 
 
@@ -486,24 +486,25 @@ def _further_subject(
     loaded = results[0].loaded
     if _is_given_format(arguments, task) and unit(loaded.dtype) < unit(task.dtype):
         raise _IgnoredFormat(f"dtype (results are {loaded.dtype}, not {task.dtype})")
-    alike = results[0].values.size == results[0].noise.size
-    added = alike and _SHAPE_ONLY not in subject.notes
+    same_size = results[0].values.size == results[0].noise.size
+    added = same_size and _SHAPE_ONLY not in subject.notes
     with np.errstate(invalid="ignore"):
         values = [each.values - each.noise if added else each.values for each in results]
     if len(values) > 1 and len({each.shape[-1] for each in values}) > 1:
         raise InvalidInput("returned arrays of other widths")
     if len(values) > 1:
         values = [np.concatenate([each.reshape(-1, each.shape[-1]) for each in values])]
-    every = call.accepts(replace(loaded, values=_batch_first(arguments, task, values[0])))
+    subjects = call.accepts(replace(loaded, values=_batch_first(arguments, task, values[0])))
     if added:
         share = 4 * unit(max(loaded.dtype, "float32", key=unit))
         largest = max(float(np.abs(each.noise).max()) for each in results)
         if task.form == "scores" and task.dtype != "float32":  # the added values are rounded too
-            largest += float(np.abs(every[0].expected.right()).max())
-        every = [
-            replace(each, expected=replace(each.expected, slack=share * largest)) for each in every
+            largest += float(np.abs(subjects[0].expected.right()).max())
+        subjects = [
+            replace(each, expected=replace(each.expected, slack=share * largest))
+            for each in subjects
         ]
-    found = next((each for each in every if each.misfit or not is_right(each)), every[-1])
+    found = next((each for each in subjects if each.misfit or not is_right(each)), subjects[-1])
     x = np.concatenate([each.noise.reshape(-1, each.noise.shape[-1]) for each in results])
     if added and found.expected.form == "rows" and found.expected.found.shape == x.shape:
         found = replace(found, expected=replace(found.expected, vectors=x))
@@ -512,8 +513,8 @@ def _further_subject(
         bare = _call_with_noise(called, arguments, task, 0.0)
         dtype = max(bare.loaded.dtype, task.dtype, key=unit)
         rows = _batch_first(arguments, task, bare.values)
-        every = call.accepts(replace(bare.loaded, values=rows, dtype=dtype))
-        found = next((each for each in every if not is_right(each)), found)
+        subjects = call.accepts(replace(bare.loaded, values=rows, dtype=dtype))
+        found = next((each for each in subjects if not is_right(each)), found)
     return found
 
 
@@ -534,8 +535,8 @@ def _are_first_queries(found: Any, subject: Any) -> bool:
 
     transformers' T5 returns these, and its caller drops the cached queries.
     """
-    few, whole = found.expected.found, subject.expected.found
-    return _nearly_equal(few, whole[:, : few.shape[1]], ALIKE)
+    last_queries, all_queries = found.expected.found, subject.expected.found
+    return _nearly_equal(last_queries, all_queries[:, : last_queries.shape[1]], ALIKE)
 
 
 def _has_input(arguments: Arguments, task: FunctionTask) -> bool:
@@ -600,11 +601,11 @@ def _candidate_arguments(called: CalledFunction, task: FunctionTask) -> Iterator
     for chosen in product(*options):
         names = {parameter.name for parameter, _ in chosen}
         gap = next((at for at, each in enumerate(parameters) if each.name not in names), None)
-        late = {each.name for each in parameters[gap:] if each.kind == "POSITIONAL_ONLY"}
+        positional_only = {each.name for each in parameters[gap:] if each.kind == "POSITIONAL_ONLY"}
         yield [
             (parameter, make)
             for parameter, make in chosen
-            if gap is None or parameter.name not in late
+            if gap is None or parameter.name not in positional_only
         ]
 
 

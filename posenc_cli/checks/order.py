@@ -297,12 +297,12 @@ class Layer(Record):
         """
         queries, keys = (x @ weights for weights in self.weights[:2])  # (heads, tokens, head width)
         longest = float(np.linalg.norm(x, axis=1).max())
-        most, added = 1.0, 0.0
+        amplitude, added = 1.0, 0.0
         for part, key_part in zip(self.parts, self.keys, strict=True):
             if part.bound.scheme.kind == "rotary":
-                queries, of_queries = self._rotated(queries, part, positions)
-                keys, of_keys = self._rotated(keys, key_part, positions)
-                most = max(most, of_queries * of_keys)
+                queries, query_amplitude = self._rotated(queries, part, positions)
+                keys, key_amplitude = self._rotated(keys, key_part, positions)
+                amplitude = max(amplitude, query_amplitude * key_amplitude)
         scale = 1 / math.sqrt(self.head_width)
         scores = queries @ keys.swapaxes(1, 2) * scale  # (heads, tokens, tokens)
         for part in self.parts:
@@ -315,7 +315,7 @@ class Layer(Record):
             scores = scores + extra
             added = max(added, float(np.abs(extra).max()))
         terms = self.width + self.head_width + x.shape[0] + 16
-        error = terms * _UNIT * longest**2 * self.sizes[0] * self.sizes[1] * most * scale
+        error = terms * _UNIT * longest**2 * self.sizes[0] * self.sizes[1] * amplitude * scale
         error += (4 + terms) * _UNIT * added
         if not (np.isfinite(scores).all() and math.isfinite(error)):
             name = "+".join(part.bound.scheme.name for part in self.parts)
@@ -357,8 +357,8 @@ class Layer(Record):
             scores = np.take_along_axis(queries @ rows.T, columns, 2)
         else:
             project, u, v = self.relative_weights
-            met = (queries + v[:, None, :]) @ (rows @ project).swapaxes(1, 2)
-            scores = np.take_along_axis(met, columns, 2) + u[:, None, :] @ keys.swapaxes(1, 2)
+            products = (queries + v[:, None, :]) @ (rows @ project).swapaxes(1, 2)
+            scores = np.take_along_axis(products, columns, 2) + u[:, None, :] @ keys.swapaxes(1, 2)
         return np.asarray(scores / math.sqrt(self.head_width))
 
     def outputs(self, embedded: RealRows, positions: Integers) -> tuple[HeadMatrices, float]:

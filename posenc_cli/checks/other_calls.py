@@ -57,11 +57,11 @@ def calls_with_settings(
     of_settings: Callable[[dict[str, Any]], tuple[FunctionTask, ValueRequest]],
 ) -> Iterator[FurtherCall]:
     """Yield calls with another value of one setting, for each setting of the reference."""
-    odd = [("dim", lambda dim: dim + 1)] if "max_period" in task.settings else []
+    odd_widths = [("dim", lambda dim: dim + 1)] if "max_period" in task.settings else []
     squares = (
         (name, lambda sides: (max(sides) + 2,) * len(sides)) for name in ("grid", "window_size")
     )
-    for name, other in (*_OTHER_SETTINGS.items(), *odd, ("heads", lambda _: 1), *squares):
+    for name, other in (*_OTHER_SETTINGS.items(), *odd_widths, ("heads", lambda _: 1), *squares):
         right = task.settings.get(name)
         if right is None or (value := other(right)) == right:
             continue
@@ -75,19 +75,19 @@ def calls_with_settings(
 
 def calls_of_rows(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
     """Yield calls with fewer rows, other positions, batches and half precision."""
-    count, whole = task.places.size, task.places
+    count, all_places = task.places.size, task.places
     if getattr(request.source, "kind", "") == "relative":
         few = task.length // 2
-        shorter = replace(task, places=whole[np.abs(whole) < few], length=few)
-        if (np.diff(whole) == 1).all():
+        shorter = replace(task, places=all_places[np.abs(all_places) < few], length=few)
+        if (np.diff(all_places) == 1).all():
             yield FurtherCall(
                 f"{few} positions", (shorter,), _reader(request, np.arange(few)), task
             )
         return
     if task.sides:
-        accepts = _reader(request, whole, whole)
+        accepts = _reader(request, all_places, all_places)
         yield FurtherCall("two grids", (replace(task, sequences=2),), accepts, task)
-        yield from _half_precision_calls(task, "vectors", _reader(request, whole))
+        yield from _half_precision_calls(task, "vectors", _reader(request, all_places))
         return
     if count <= _LATER_START + _ROWS or _depends_on_length(task, request):
         return
@@ -98,36 +98,38 @@ def calls_of_rows(task: FunctionTask, request: ValueRequest) -> Iterator[Further
             text, (_at_positions(task, places),), accepts, _at_positions(task, unlike)
         )
 
-    single = tuple(_at_positions(task, whole[[at]]) for at in (_LATER_START, count // 2, count - 1))
+    single = tuple(
+        _at_positions(task, all_places[[at]]) for at in (_LATER_START, count // 2, count - 1)
+    )
     at_singles = _reader(request, np.concatenate([each.places for each in single]))
-    yield FurtherCall("single rows", single, at_singles, _at_positions(task, whole[:1]))
-    yield call("the first row alone", whole[:1], whole)
-    later = whole[_LATER_START:]
-    yield call(f"{later.size} rows from position {later[0]:g} on", later, whole[: later.size])
-    yield call(f"{count // 2} rows", whole[: count // 2], whole)
-    mixed = whole[np.argsort(np.arange(count) * 5 % 7, kind="stable")]
-    yield call("rows in another order", mixed, whole)
-    if whole.dtype.kind == "i":
-        yield call("positions of int32", whole.astype(np.int32), whole)
-    yield from _batches(whole, call)
-    yield from _half_precision_calls(task, "vectors", _reader(request, whole))
+    yield FurtherCall("single rows", single, at_singles, _at_positions(task, all_places[:1]))
+    yield call("the first row alone", all_places[:1], all_places)
+    later = all_places[_LATER_START:]
+    yield call(f"{later.size} rows from position {later[0]:g} on", later, all_places[: later.size])
+    yield call(f"{count // 2} rows", all_places[: count // 2], all_places)
+    mixed = all_places[np.argsort(np.arange(count) * 5 % 7, kind="stable")]
+    yield call("rows in another order", mixed, all_places)
+    if all_places.dtype.kind == "i":
+        yield call("positions of int32", all_places.astype(np.int32), all_places)
+    yield from _batches(all_places, call)
+    yield from _half_precision_calls(task, "vectors", _reader(request, all_places))
     if task.settings.get("max_period") is not None:
-        between = whole[-_ROWS:] + np.resize([0.125, 0.5, 0.875], _ROWS)
-        yield call("fractional timesteps", between, whole[-_ROWS:])
-        if task.settings.get("scale") == 1 and whole.max() <= _EXACT_IN_HALF:
-            half = replace(task, places=whole.astype(np.float16))
-            yield FurtherCall("timesteps in float16", (half,), _reader(request, whole), task)
+        between = all_places[-_ROWS:] + np.resize([0.125, 0.5, 0.875], _ROWS)
+        yield call("fractional timesteps", between, all_places[-_ROWS:])
+        if task.settings.get("scale") == 1 and all_places.max() <= _EXACT_IN_HALF:
+            half = replace(task, places=all_places.astype(np.float16))
+            yield FurtherCall("timesteps in float16", (half,), _reader(request, all_places), task)
 
 
 def _batches(
-    whole: NumberArray, call: Callable[[str, NumberArray, NumberArray], FurtherCall]
+    all_places: NumberArray, call: Callable[[str, NumberArray, NumberArray], FurtherCall]
 ) -> Iterator[FurtherCall]:
     """Yield calls with several sequences, at equal or different positions."""
-    pair = np.stack([whole[:_ROWS], whole[-_ROWS:]])
+    pair = np.stack([all_places[:_ROWS], all_places[-_ROWS:]])
     yield call("two sequences at other positions", pair, pair[[0, 0]])
     yield call("a row of two sequences at other positions", pair[:, :1], pair[[0, 0], :1])
     for several, first, rows in product(("two", "three"), (0, _LATER_START), (_ROWS, 1)):
-        positions, begin = whole[first : first + rows], whole[:rows]
+        positions, begin = all_places[first : first + rows], all_places[:rows]
         count = 3 if several == "three" else 2
         text = f"a row of {several} sequences" if rows == 1 else f"{several} sequences"
         if first:
@@ -135,7 +137,7 @@ def _batches(
         yield call(
             text, np.stack([positions] * count), np.stack([begin] * count) if first else begin
         )
-    square = np.stack([whole[:_ROWS]] * _ROWS)
+    square = np.stack([all_places[:_ROWS]] * _ROWS)
     yield call("equal numbers of sequences and rows", square, square[0])
 
 
@@ -226,12 +228,12 @@ def _reader(
             return [request.subject(loaded)]
         values = loaded.values
         several = len(sequences) > 1
-        alike = several and not np.ptp(sequences, axis=0).any()
+        equal_places = several and not np.ptp(sequences, axis=0).any()
         axes = {"buckets": 2, "scores": 4}.get(request.form or "", 3)
         flat = values.ndim == axes - 1 < 3 and len(values) == np.size(sequences)
         if several and flat:  # diffusers returns sequences one after another
             values = values.reshape(len(sequences), -1, *values.shape[1:])
-        elif alike and (values.ndim < axes or len(values) == 1):
+        elif equal_places and (values.ndim < axes or len(values) == 1):
             table = values if values.ndim < axes else values[0]  # one table for all sequences
             values = np.stack([table] * len(sequences))
         if several and (values.shape[0] != len(sequences) or values.ndim < axes):

@@ -295,10 +295,10 @@ def check_ids(rule: PositionRule, prompt: Prompt, given: Ids) -> PositionCheck:
     Padding is not compared.
     """
     right = position_ids(rule, prompt)
-    kept = slice(prompt.left, right.shape[1] - prompt.right)
-    found = given.reshape(len(given), -1, right.shape[1])[..., kept]  # (axes, batch, tokens)
+    unpadded = slice(prompt.left, right.shape[1] - prompt.right)
+    found = given.reshape(len(given), -1, right.shape[1])[..., unpadded]  # (axes, batch, tokens)
     expected = (
-        right[:, None, kept] if prompt.grids else right[:1, None, kept]
+        right[:, None, unpadded] if prompt.grids else right[:1, None, unpadded]
     )  # text has equal ids on all axes
     expected, found = np.broadcast_arrays(expected, found)
     differing = expected != found
@@ -315,18 +315,20 @@ def check_ids(rule: PositionRule, prompt: Prompt, given: Ids) -> PositionCheck:
         sequence=sequence if found.shape[1] > 1 else None,
         expected=int(expected[axis, sequence, token]),
         found=int(found[axis, sequence, token]),
-        causes=_causes(rule, prompt, wrong, kept),
+        causes=_causes(rule, prompt, wrong, unpadded),
         several=len(expected) > 1,
     )
 
 
-def _causes(rule: PositionRule, prompt: Prompt, found: Ids, kept: slice) -> tuple[PositionBug, ...]:
+def _causes(
+    rule: PositionRule, prompt: Prompt, found: Ids, unpadded: slice
+) -> tuple[PositionBug, ...]:
     """Return the causes that reproduce all wrong sequences; known bugs before measured ones."""
     candidates = [*_known_bugs(rule, prompt)]
     for tier in (candidates, _measured_bugs(rule, prompt, found[:, 0], candidates)):
         causes: dict[str, PositionBug] = {}
         for bug in tier:
-            ids = position_ids(rule, prompt, bug.numbering)[:, None, kept]
+            ids = position_ids(rule, prompt, bug.numbering)[:, None, unpadded]
             if np.all(ids == found):
                 causes.setdefault(bug.cause, bug)
         if causes:

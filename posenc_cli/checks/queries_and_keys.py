@@ -55,14 +55,14 @@ def report_of_both(
         both = replace(merge_reports([queries, keys]), notes=queries.notes)
         return both if _have_one_order(subject, subject.key) else _order_failure(both, subject)
     measured = not (subject.unmeasured or subject.key.unmeasured)
-    alike = _difference(subject, subject.key) if alike_if_right and measured else None
-    if alike_if_right and alike is None and not (queries.ok or keys.ok):
+    difference = _difference(subject, subject.key) if alike_if_right and measured else None
+    if alike_if_right and difference is None and not (queries.ok or keys.ok):
         return queries
     merged = merge_reports([_with_names(queries, "q"), _with_names(keys, "k")])
     findings, notes = merged.findings, queries.notes
-    if alike is not None:
-        findings = tuple(_relative_finding(finding, alike) for finding in findings)
-        notes += (f"q and k are rotated differently: {alike}",)
+    if difference is not None:
+        findings = tuple(_relative_finding(finding, difference) for finding in findings)
+        notes += (f"q and k are rotated differently: {difference}",)
     diagnosis = tuple(
         replace(why, message=f"{name}: {why.message}")
         for name, report in (("q", queries), ("k", keys))
@@ -131,11 +131,11 @@ def _difference(queries: Subject, keys: Subject) -> str | None:
     differ, constant = "", True
     for rows in q.places.row_blocks():
         blocks, positions = [turning.read(rows) for turning in (q, k)], q.places.at(rows)
-        of_queries, of_keys = (block.turned for block in blocks)
-        distance = np.abs(of_queries - of_keys)
+        query_factors, key_factors = (block.turned for block in blocks)
+        distance = np.abs(query_factors - key_factors)
         allowed = _MOST_DIFFERENCE + _POSITION_ERROR * np.abs(positions)[:, None]
         with np.errstate(all="ignore"):
-            ratios = of_keys / of_queries
+            ratios = key_factors / query_factors
         first = ratios[:1] if first is None else first
         constant &= bool((np.abs(ratios - first) <= allowed).all())
         constant &= not any(_is_no_rotation(block) for block in blocks)

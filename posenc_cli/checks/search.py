@@ -64,22 +64,26 @@ def explanations(e: Expected, wrong: Integers, *, context: int | None = None) ->
     """
     with np.errstate(all="ignore"):
         part = e.sample(wrong)
-        kept: dict[tuple[str, ...], Explained] = {}
+        specific: dict[tuple[str, ...], Explained] = {}
         general: dict[tuple[str, ...], Explained] = {}
         usual = changes_of(e, context=context) if context else ()
         for bug, change in chain(changes_of(e), usual):
             codes = (str(change.code or bug.code),)
-            if codes in kept or (kept and change.general):
+            if codes in specific or (specific and change.general):
                 continue
             if _matches(part, change).all() and fits_everywhere(e, change):
-                (general if change.general else kept).setdefault(codes, (_named_bug(bug, change),))
-        single = kept or (BugCode.POSITION_OFFSET,) in general  # a base of many digits may be two
+                (general if change.general else specific).setdefault(
+                    codes, (_named_bug(bug, change),)
+                )
+        single = (
+            specific or (BugCode.POSITION_OFFSET,) in general
+        )  # a base of many digits may be two
         pairs = () if single or e.form == "rotations" else _pairs_of_bugs(e, part)
         for bugs, is_general in islice(pairs, _MOST_NAMED):
-            (general if is_general else kept).setdefault(
+            (general if is_general else specific).setdefault(
                 tuple(sorted(bug.code for bug in bugs)), bugs
             )
-    return list((kept or general).values())[:_MOST_NAMED]
+    return list((specific or general).values())[:_MOST_NAMED]
 
 
 def bugs_of(form: Form) -> tuple[KnownBug, ...]:

@@ -208,8 +208,8 @@ def _table_positions(
     if rows == count + 1 and probe.params.get("grid") and not np.any(values[0]):
         values = values[1:]
         notes.append("row 0 is zeros: read as a class token, which has no place on the grid")
-    held = probe.params.get("grid") or probe.params.get("weights")
-    return values, Positions.contiguous(0, count if held else min(count, rows)), notes
+    has_fixed_rows = probe.params.get("grid") or probe.params.get("weights")
+    return values, Positions.contiguous(0, count if has_fixed_rows else min(count, rows)), notes
 
 
 def _pair_rows(request: ValueRequest, loaded: Loaded) -> ValueSubject:
@@ -277,8 +277,8 @@ def _offsets_of_rows(e: Expected, positions: Positions, values: NumberArray) -> 
     more to the left (XLNet).
     """
     rows = values.shape[0]
-    every = positions.offsets(e.content.farthest)
-    readings = [every, positions.offsets(), Positions.contiguous(1 - rows, rows)]
+    all_offsets = positions.offsets(e.content.farthest)
+    readings = [all_offsets, positions.offsets(), Positions.contiguous(1 - rows, rows)]
     readings.append(Positions.contiguous(-(rows // 2), rows))
     fitting = [each for each in readings if each.count == rows]
     for each in fitting:
@@ -288,7 +288,7 @@ def _offsets_of_rows(e: Expected, positions: Positions, values: NumberArray) -> 
         error = np.abs(right[:, :width] - values[:1, :width])
         if (error <= first.allowed(right)[:, :width]).all():
             return each
-    return next(iter(fitting), every)
+    return next(iter(fitting), all_offsets)
 
 
 def _scores(request: ValueRequest, loaded: Loaded) -> ValueSubject:
@@ -402,9 +402,11 @@ def _buckets(request: ValueRequest, loaded: Loaded) -> ValueSubject:
                 f"{name} holds {values.size} buckets, but there are {relative.size} positions",
                 hint="--positions start:stop gives the relative positions of a row of buckets",
             )
-        of_keys = isinstance(request.source, Scheme) or request.source.relative.startswith("key")
+        key_minus_query = isinstance(request.source, Scheme) or request.source.relative.startswith(
+            "key"
+        )
         zero = np.zeros_like(relative)
-        places = ValuePlaces(zero, relative) if of_keys else ValuePlaces(relative, zero)
+        places = ValuePlaces(zero, relative) if key_minus_query else ValuePlaces(relative, zero)
         if isinstance(request.source, Scheme) and request.source.name.startswith("swin"):
             raise InvalidInput(f"{name}: the offsets of a window are (places, places)")
     e = request.expected("buckets", loaded, None, places=places, found=values.reshape(-1))

@@ -105,12 +105,12 @@ class ValueReport(Record):
                 "the default tolerance"
             )
         if not self.explained:
-            places = [_axis_text(*own) for own in self.where.items() if "all" not in own[1]]
+            places = [_axis_text(*each) for each in self.where.items() if "all" not in each[1]]
             if places and 4 * self.differing <= self.compared:
                 return f"check what writes {', '.join(places)}; the other values are right"
             return "compare the first differing row by hand, or run posenc identify on the table"
         steps = (dict.fromkeys(bug.remedy for bug in bugs) for bugs in self.explained)
-        return "; or ".join(dict.fromkeys(", and ".join(filter(None, own)) for own in steps))
+        return "; or ".join(dict.fromkeys(", and ".join(filter(None, each)) for each in steps))
 
     @property
     def verdict(self) -> str:

@@ -122,14 +122,16 @@ def renumbered(text: str, rule: Callable[[Expected, Integers, Integers], Integer
         at, keys = (np.asarray(each, np.int64) for each in (e.places.at, e.places.keys))
         if e.form == "buckets":
             return rule(e, at, keys)
-        queries, every = (each.reshape(-1) for each in np.broadcast_arrays(at[:, None], keys[None]))
-        numbers = rule(e, queries, every)
+        queries, all_keys = (
+            each.reshape(-1) for each in np.broadcast_arrays(at[:, None], keys[None])
+        )
+        numbers = rule(e, queries, all_keys)
         weights = e.content.weights
         assert weights is not None
         assert e.lookup is not None
-        held = (numbers >= 0) & (numbers < weights.rows)
+        exists = (numbers >= 0) & (numbers < weights.rows)
         rows = np.full((numbers.size, weights.columns), np.nan)
-        rows[held] = e.lookup(numbers[held])
+        rows[exists] = e.lookup(numbers[exists])
         return np.asarray(e.select_heads(rows.T.reshape(-1, at.size, keys.size)))
 
     return Change(text, make=make)
