@@ -338,9 +338,7 @@ class Expected(Record):
         if rounding:  # truncation moves a value by up to twice as much, and toward 0
             share = (2.02 if rounding == CUT_BFLOAT16 else 1.01) * unit(rounding.split()[0])
         added = 0.0 if self.vectors is None or not change.rounding else self.vectors
-        size = np.abs(
-            values + added
-        )  # the rounded number: the sum, or the rows before they are added
+        size = np.abs(values + added)  # the sum was rounded, or the rows before the addition
         limit = allowed + share * (size if self.vectors is None else size + np.abs(values))
         close = np.isfinite(values) & (np.abs(found - values) <= limit)
         if rounding == CUT_BFLOAT16:

@@ -91,9 +91,8 @@ def measured_bases(e: Expected, base: float) -> list[float]:
     bases: dict[float, None] = {}
     speeds = np.abs(steps / distances)
     typical = np.median(speeds[speeds > 0]) if speeds.any() else 0.0
-    usual = (speeds > typical / 2) & (
-        speeds < 2 * typical
-    )  # without the places where rows repeat or restart
+    # Exclude the places where rows repeat or restart.
+    usual = (speeds > typical / 2) & (speeds < 2 * typical)
     for kept in (np.full_like(usual, fill_value=True), usual):
         moved = distances[kept].sum()
         rate = abs(float(steps[kept].sum() / moved)) if moved else 0.0
@@ -143,10 +142,8 @@ def position_changes(e: Expected) -> Iterator[Change]:
     found = np.where(near, np.rint(found), found)
     if np.array_equal(found, expected):
         return
-    cut = complete and np.array_equal(
-        found, np.trunc(expected)
-    )  # truncation may also space rows evenly
-    if not cut:
+    truncated = complete and np.array_equal(found, np.trunc(expected))
+    if not truncated:  # truncated positions may be evenly spaced, too
         yield from _evenly_spaced(expected, found, row, e.parts)
     if complete:
         yield from _repeated_positions(e, found, expected)

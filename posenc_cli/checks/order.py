@@ -379,9 +379,8 @@ class Layer(Record):
 def _check_size(layer: Layer, tokens: int) -> None:
     """Refuse a layer that needs too much time or memory."""
     widest = max(layer.width, layer.head_width)
-    summed = [
-        int(part.bound.params.get("dim", 0)) for part in layer.parts
-    ]  # sandwich sums over dim, too
+    # Sandwich's scores are sums over dim.
+    summed = [int(part.bound.params.get("dim", 0)) for part in layer.parts]
     columns = max(widest, *summed)
     check_size(f"dim={columns}", columns, REPEATED_COLUMNS, "columns")
     check_size(f"heads={layer.heads}", layer.heads, MOST_HEADS, "heads")

@@ -297,9 +297,8 @@ def check_ids(rule: PositionRule, prompt: Prompt, given: Ids) -> PositionCheck:
     right = position_ids(rule, prompt)
     unpadded = slice(prompt.left, right.shape[1] - prompt.right)
     found = given.reshape(len(given), -1, right.shape[1])[..., unpadded]  # (axes, batch, tokens)
-    expected = (
-        right[:, None, unpadded] if prompt.grids else right[:1, None, unpadded]
-    )  # text has equal ids on all axes
+    # Text has equal ids on all axes.
+    expected = right[:, None, unpadded] if prompt.grids else right[:1, None, unpadded]
     expected, found = np.broadcast_arrays(expected, found)
     differing = expected != found
     if not differing.any():

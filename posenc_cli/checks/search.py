@@ -75,9 +75,8 @@ def explanations(e: Expected, wrong: Integers, *, context: int | None = None) ->
                 (general if change.general else specific).setdefault(
                     codes, (_named_bug(bug, change),)
                 )
-        single = (
-            specific or (BugCode.POSITION_OFFSET,) in general
-        )  # a base of many digits may be two
+        # A measured base with many digits may hide two bugs, so it does not end the search.
+        single = specific or (BugCode.POSITION_OFFSET,) in general
         pairs = () if single or e.form == "rotations" else _pairs_of_bugs(e, part)
         for bugs, is_general in islice(pairs, _MOST_NAMED):
             (general if is_general else specific).setdefault(

@@ -402,12 +402,10 @@ def _buckets(request: ValueRequest, loaded: Loaded) -> ValueSubject:
                 f"{name} holds {values.size} buckets, but there are {relative.size} positions",
                 hint="--positions start:stop gives the relative positions of a row of buckets",
             )
-        key_minus_query = isinstance(request.source, Scheme) or request.source.relative.startswith(
-            "key"
-        )
-        zero = np.zeros_like(relative)
-        places = ValuePlaces(zero, relative) if key_minus_query else ValuePlaces(relative, zero)
-        if isinstance(request.source, Scheme) and request.source.name.startswith("swin"):
+        source, zero = request.source, np.zeros_like(relative)
+        key_first = isinstance(source, Scheme) or source.relative.startswith("key")
+        places = ValuePlaces(zero, relative) if key_first else ValuePlaces(relative, zero)
+        if isinstance(source, Scheme) and source.name.startswith("swin"):
             raise InvalidInput(f"{name}: the offsets of a window are (places, places)")
     e = request.expected("buckets", loaded, None, places=places, found=values.reshape(-1))
     return ValueSubject(loaded.path, e, str(positions))
