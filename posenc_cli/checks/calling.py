@@ -234,7 +234,6 @@ def _try_past_default_length(dtype: str, tried: Tried) -> None:
 
 
 def _empty_logs(function: ServedFunction, reference: Reference) -> list[CallLog]:
-    """Return an empty call log for each result."""
     if function.outcome != "vectors":
 
         def rows(_: Integers, where: Integers) -> NumberArray:

@@ -511,7 +511,6 @@ class Check(Record):
 
 
 def _diagnosis(examination: Examination) -> tuple[Explanation, ...]:
-    """Return the causes of failed findings."""
     from posenc_cli.diagnosis.diagnose import diagnose  # slow to import, and most checks pass
 
     return diagnose(examination)
@@ -558,7 +557,6 @@ def _is_fully_explained(report: Report) -> bool:
 
 
 def _call_notes(subject: Subject) -> tuple[str, ...]:
-    """Return notes on how a function was called."""
     if subject.call is None:
         return ()
     call = subject.call

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _layouts(e: Expected) -> Iterator[Change]:
-    """Yield the other usual orders of columns."""
+    """Yield changes to the other usual orders of columns."""
     columns = wave_columns(e)
     if columns is None:
         return
@@ -55,7 +55,7 @@ def _swapped_functions(e: Expected) -> Iterator[Change]:
 
 
 def _swapped_queries_and_keys(e: Expected) -> Iterator[Change]:
-    """Yield offsets query − key in place of key − query, and the reverse."""
+    """Yield changes that swap the sign of offsets: query − key or key − query."""
     orders = "query − key", "key − query"
     by_query = (
         getattr(e.content, "pairs", None) is not None
@@ -81,7 +81,7 @@ def _with_swapped_places(e: Expected) -> Expected:
 
 
 def _grid_axes(e: Expected) -> Iterator[Change]:
-    """Yield columns that use another axis, and rows in another order of the grid."""
+    """Yield changes to columns of another axis, and to rows in another order of the grid."""
     grid = e.params.get("grid") if e.is_waves else None
     if not grid or len(grid) < 2:
         return
@@ -138,7 +138,7 @@ def renumbered(text: str, rule: Callable[[Expected, Integers, Integers], Integer
 
 
 def _window_numbers(e: Expected) -> Iterator[Change]:
-    """Yield offsets in a window that are numbered with the strides of its other side."""
+    """Yield changes that number the offsets in a window with the strides of its other side."""
     size = e.params.get("window_size")
     if not size or e.params.get("class_token") or (e.form == "scores" and e.content.network):
         return
@@ -188,7 +188,7 @@ def _other_heads(e: Expected) -> Iterator[Change]:
 
 
 def _usual_heads(e: Expected, _: int) -> Iterator[Change]:
-    """Yield heads in another order, and heads of a rank that uses the first rank's."""
+    """Yield changes to other orders of heads, and to heads of a rank that uses the first rank's."""
     heads = np.arange(e.content.heads or 0)
     orders = {
         "all heads have the scores of the first": 0 * heads,
@@ -220,7 +220,7 @@ def _from_table(e: Expected, table: NumberArray) -> NumberArray:
 
 
 def _transposed(e: Expected) -> Iterator[Change]:
-    """Yield the transpose of a square table, if that is right; other tables are read so."""
+    """Yield the transpose of a square table, if that is right; `subjects` reads other tables so."""
     if e.found.shape[0] == e.found.shape[1] > 1:
         right = e.right()
         if bool((np.abs(e.found.T - right) <= e.allowed(right)).all()):

@@ -61,7 +61,7 @@ _MORE_HEADS = (8, 16, 32, 64, 128, 12, 24, 40, 48, 96, 112)
 
 
 def _other_parameters(e: Expected) -> Iterator[Change]:
-    """Yield other values of one parameter."""
+    """Yield changes of one parameter each, to usual or nearby values."""
     options: dict[str, list[Any]] = {}
     for name, declared in e.parameters.items():
         right = e.params.get(name)
@@ -82,7 +82,6 @@ def _other_parameters(e: Expected) -> Iterator[Change]:
 
 
 def _parameter_change(e: Expected, name: str, value: Any) -> Change:
-    """Return a change of one parameter."""
     separator = e.parameters[name].rules.separator
     wrong, right = (
         "none" if each is None else as_text(each, separator=separator)
@@ -103,7 +102,7 @@ def _base_parameter(e: Expected) -> str | None:
 
 
 def _other_bases(e: Expected) -> Iterator[Change]:
-    """Yield bases measured in the slowest wave; if none can be measured, those of models."""
+    """Yield changes to bases measured in the slowest wave, or else to those of models."""
     name = _base_parameter(e)
     if name is None:
         return
@@ -121,7 +120,7 @@ def _usual_bases(e: Expected, _: int) -> Iterator[Change]:
 
 
 def _other_exponents(e: Expected) -> Iterator[Change]:
-    """Yield exponents that count columns in place of pairs, or end at another value."""
+    """Yield changes to exponents that count columns in place of pairs, or end at another value."""
     columns = wave_columns(e)
     if columns is None or not e.frequencies.size:
         return
@@ -166,7 +165,7 @@ def _column_frequencies(e: Expected, *, base: float, power: float) -> RealRows:
 
 
 def _t5_rules(e: Expected) -> Iterator[Change]:
-    """Yield T5's rule without its last step."""
+    """Yield T5's bucket rule without the final minimum."""
     if "num_buckets" not in e.params:
         return
     yield renumbered(
@@ -176,7 +175,7 @@ def _t5_rules(e: Expected) -> Iterator[Change]:
 
 
 def _t5_without_minimum(e: Expected, relative: Integers) -> Integers:
-    """Return T5's buckets in float64, as libraries compute them, without the final minimum."""
+    """Return T5's buckets in float64, as libraries compute them, but without the minimum."""
     both, distance = e.params["bidirectional"], e.params["max_distance"]
     side = e.params["num_buckets"] // (2 if both else 1)
     single = side // 2
@@ -199,7 +198,7 @@ def _alibi_slopes(e: Expected) -> tuple[int, float, SlopesRule, Reals] | None:
 
 
 def _slope_rules(e: Expected) -> Iterator[Change]:
-    """Yield ALiBi's slopes by other rules, for other numbers of heads, or in another order."""
+    """Yield changes to ALiBi's slopes by other rules, for other heads, or in another order."""
     if (alibi := _alibi_slopes(e)) is None:
         return
     heads, bias, rule, right = alibi
@@ -228,7 +227,7 @@ def _slope_rules(e: Expected) -> Iterator[Change]:
 
 
 def _solved_slopes(e: Expected) -> Iterator[Change]:
-    """Yield slopes with another largest bias, and part of the slopes of more heads."""
+    """Yield changes to slopes with another largest bias, or to some slopes of more heads."""
     if (alibi := _alibi_slopes(e)) is None:
         return
     heads, bias, rule, right = alibi

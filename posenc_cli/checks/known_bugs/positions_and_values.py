@@ -55,7 +55,7 @@ def _wrong_signs(e: Expected) -> Iterator[Change]:
 
 
 def _later_keys(e: Expected) -> Iterator[Change]:
-    """Yield scores of keys after the query that a causal mask would hide."""
+    """Yield changes of scores of keys after the query, which a causal mask would hide."""
     yield Change(
         "keys after the query have the score 0, as for causal attention",
         values=lambda v, s: np.where(s.places.later, 0, v),
@@ -87,7 +87,7 @@ def _usual_scales(e: Expected, _: int) -> Iterator[Change]:
 
 
 def _scaled_vectors(e: Expected) -> Iterator[Change]:
-    """Yield vectors that are multiplied before rows are added to them."""
+    """Yield a change that multiplies vectors before rows are added to them."""
     if e.vectors is not None:
         more = math.sqrt(e.content.width) - 1
         yield Change(
@@ -97,7 +97,7 @@ def _scaled_vectors(e: Expected) -> Iterator[Change]:
 
 
 def _padding_rows(e: Expected) -> Iterator[Change]:
-    """Yield rows of zeros, at the model's padding row or anywhere else."""
+    """Yield a change to rows of zeros, at the model's padding row or anywhere else."""
     zero = np.flatnonzero(~np.any(e.found, axis=1))
     if not 0 < zero.size < len(e.found):
         return
@@ -169,7 +169,7 @@ def _rounded_sum(values: NumberArray, e: Expected, *, half: str, of_sum: bool) -
 
 
 def _moved_rows(e: Expected) -> Iterator[Change]:
-    """Yield rows of other positions, as measured in the rows."""
+    """Yield changes to rows of other positions, as measured in the rows."""
     yield from position_changes(e)
     if e.is_waves:
         for grid in (1, -1, 0.5):
@@ -185,7 +185,7 @@ def _shifted_grid(e: Expected, by: float) -> RealRows:
 
 
 def _usual_moves(e: Expected, context: int) -> Iterator[Change]:
-    """Yield usual bugs of positions, in a model of ``context`` positions."""
+    """Yield usual changes of positions, in a model of ``context`` positions."""
     last, positions = context - 1, e.places.at
     moves: dict[str, Callable[[Integers], Integers]] = {
         f"positions are shifted by {by:+d}": partial(np.add, by) for by in (1, -1, 2)
@@ -233,7 +233,7 @@ def _coarse_positions(e: Expected) -> Iterator[Change]:
 
 
 def _rounded_positions(e: Expected, half: str) -> Iterator[Change]:
-    """Yield positions, angles or distances that were rounded to half precision."""
+    """Yield roundings of positions, angles or distances to half precision."""
     yield Change(
         f"positions were rounded to {half}",
         places=lambda p, _: p.moved(lambda at: _rounded(at, half).astype(at.dtype)),

@@ -141,7 +141,6 @@ def rotated_vectors(
 
 
 def _defect_change(text: str, code: str, defect: Defect) -> Change:
-    """Return a change of the factors of pairs."""
     return Change(text, make=lambda e: e.by(defect), code=code)
 
 
@@ -206,7 +205,7 @@ def _other_frequencies(e: Rotated) -> Iterator[Change]:
 
 
 def _pairings(e: Rotated) -> Iterator[Change]:
-    """Yield other pairings of columns, and other orders of the output."""
+    """Yield changes to other pairings of columns, and to other orders of the output."""
     reference, right = e.reference, e.reference.pairing
     for pairing in reference.likely_pairings(e.found.shape[1])[1:]:
         if pairing.pairs != reference.pairs:
@@ -229,7 +228,7 @@ def _with_pairing(text: str, code: str, pairing: ColumnPairing) -> Change:
 
 
 def _other_widths(e: Rotated) -> Iterator[Change]:
-    """Yield more or fewer dimensions that rotate."""
+    """Yield changes to more or fewer rotated dimensions."""
     right, few = 2 * e.reference.pairs, 2 * (e.reference.pairs // 2)
     yield Change("all dimensions rotate", make=partial(_rotated_width, width=e.found.shape[1]))
     if few:
@@ -252,7 +251,7 @@ def _rotated_width(e: Rotated, width: int) -> PairMap:
 
 
 def _misplaced_tables(e: Rotated) -> Iterator[Change]:
-    """Yield cosines and sines at wrong places."""
+    """Yield changes that put cosines and sines at wrong places."""
     size = e.reference.scale
     unit = e.by(Defect()).factors / size
     for message, (a, b, c, d), fastest in wrong_places(e.reference, unit.real, unit.imag):
@@ -268,7 +267,7 @@ def _precomputed(_: Rotated, pair_map: PairMap) -> PairMap:
 
 
 def _attention_factors(e: Rotated) -> Iterator[Change]:
-    """Yield other attention factors."""
+    """Yield changes to other attention factors."""
     scale, head = e.reference.scale, e.found.shape[1]
     plain = scale == 1
     for how, change in FACTORS.items():
@@ -289,7 +288,7 @@ def _with_factor(e: Rotated, size: float | None) -> PairMap:
 
 
 def _other_axes(e: Rotated) -> Iterator[Change]:
-    """Yield pairs that use the coordinate of another axis, or the token number."""
+    """Yield changes to the coordinates of other axes, or to token numbers."""
     coordinates, tokens = e.reference.coordinates, e.reference.axes
     if not tokens:
         return
