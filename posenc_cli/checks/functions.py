@@ -336,7 +336,7 @@ def _make_further_calls(
                 if _shows_nothing(called, given, call):
                     continue
                 _make_first_call(called, given, call)
-                found = _further_subject(called, given, subject, call)
+                found = _recheck(called, given, subject, call)
             except _IgnoredFormat as error:
                 call_notes.untested.append(error.message)
             except InvalidInput as error:
@@ -474,10 +474,8 @@ def _make_first_call(called: CalledFunction, arguments: Arguments, call: Further
         _call_values(called, _argument_values(arguments, call.first), call.first)
 
 
-def _further_subject(
-    called: CalledFunction, arguments: Arguments, subject: Any, call: FurtherCall
-) -> Any:
-    """Return the subject of a further call; noise is the input if the result contains the input.
+def _recheck(called: CalledFunction, arguments: Arguments, subject: Any, call: FurtherCall) -> Any:
+    """Make a further call with noise as input; return its subject, without the noise it contains.
 
     Raises: InvalidInput.
     """
@@ -494,17 +492,16 @@ def _further_subject(
         raise InvalidInput("returned arrays of other widths")
     if len(values) > 1:
         values = [np.concatenate([each.reshape(-1, each.shape[-1]) for each in values])]
-    subjects = call.accepts(replace(loaded, values=_batch_first(arguments, task, values[0])))
+    parts = call.accepts(replace(loaded, values=_batch_first(arguments, task, values[0])))
     if added:
         share = 4 * unit(max(loaded.dtype, "float32", key=unit))
         largest = max(float(np.abs(each.noise).max()) for each in results)
         if task.form == "scores" and task.dtype != "float32":  # the added values are rounded too
-            largest += float(np.abs(subjects[0].expected.right()).max())
-        subjects = [
-            replace(each, expected=replace(each.expected, slack=share * largest))
-            for each in subjects
+            largest += float(np.abs(parts[0].expected.right()).max())
+        parts = [
+            replace(each, expected=replace(each.expected, slack=share * largest)) for each in parts
         ]
-    found = next((each for each in subjects if each.misfit or not is_right(each)), subjects[-1])
+    found = next((each for each in parts if each.misfit or not is_right(each)), parts[-1])
     x = np.concatenate([each.noise.reshape(-1, each.noise.shape[-1]) for each in results])
     if added and found.expected.form == "rows" and found.expected.found.shape == x.shape:
         found = replace(found, expected=replace(found.expected, vectors=x))
@@ -513,8 +510,8 @@ def _further_subject(
         bare = _call_with_noise(called, arguments, task, 0.0)
         dtype = max(bare.loaded.dtype, task.dtype, key=unit)
         rows = _batch_first(arguments, task, bare.values)
-        subjects = call.accepts(replace(bare.loaded, values=rows, dtype=dtype))
-        found = next((each for each in subjects if not is_right(each)), found)
+        parts = call.accepts(replace(bare.loaded, values=rows, dtype=dtype))
+        found = next((each for each in parts if not is_right(each)), found)
     return found
 
 

@@ -75,61 +75,57 @@ def calls_with_settings(
 
 def calls_of_rows(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
     """Yield calls with fewer rows, other positions, batches and half precision."""
-    count, all_places = task.places.size, task.places
+    count, places = task.places.size, task.places
     if getattr(request.source, "kind", "") == "relative":
         few = task.length // 2
-        shorter = replace(task, places=all_places[np.abs(all_places) < few], length=few)
-        if (np.diff(all_places) == 1).all():
+        shorter = replace(task, places=places[np.abs(places) < few], length=few)
+        if (np.diff(places) == 1).all():
             yield FurtherCall(
                 f"{few} positions", (shorter,), _reader(request, np.arange(few)), task
             )
         return
     if task.sides:
-        accepts = _reader(request, all_places, all_places)
+        accepts = _reader(request, places, places)
         yield FurtherCall("two grids", (replace(task, sequences=2),), accepts, task)
-        yield from _half_precision_calls(task, "vectors", _reader(request, all_places))
+        yield from _half_precision_calls(task, "vectors", _reader(request, places))
         return
     if count <= _LATER_START + _ROWS or _depends_on_length(task, request):
         return
 
     def call(text: str, places: NumberArray, unlike: NumberArray) -> FurtherCall:
         accepts = _reader(request, *(places if places.ndim > 1 else [places]))
-        return FurtherCall(
-            text, (_at_positions(task, places),), accepts, _at_positions(task, unlike)
-        )
+        return FurtherCall(text, (_task_at(task, places),), accepts, _task_at(task, unlike))
 
-    single = tuple(
-        _at_positions(task, all_places[[at]]) for at in (_LATER_START, count // 2, count - 1)
-    )
+    single = tuple(_task_at(task, places[[at]]) for at in (_LATER_START, count // 2, count - 1))
     at_singles = _reader(request, np.concatenate([each.places for each in single]))
-    yield FurtherCall("single rows", single, at_singles, _at_positions(task, all_places[:1]))
-    yield call("the first row alone", all_places[:1], all_places)
-    later = all_places[_LATER_START:]
-    yield call(f"{later.size} rows from position {later[0]:g} on", later, all_places[: later.size])
-    yield call(f"{count // 2} rows", all_places[: count // 2], all_places)
-    mixed = all_places[np.argsort(np.arange(count) * 5 % 7, kind="stable")]
-    yield call("rows in another order", mixed, all_places)
-    if all_places.dtype.kind == "i":
-        yield call("positions of int32", all_places.astype(np.int32), all_places)
-    yield from _batches(all_places, call)
-    yield from _half_precision_calls(task, "vectors", _reader(request, all_places))
+    yield FurtherCall("single rows", single, at_singles, _task_at(task, places[:1]))
+    yield call("the first row alone", places[:1], places)
+    later = places[_LATER_START:]
+    yield call(f"{later.size} rows from position {later[0]:g} on", later, places[: later.size])
+    yield call(f"{count // 2} rows", places[: count // 2], places)
+    mixed = places[np.argsort(np.arange(count) * 5 % 7, kind="stable")]
+    yield call("rows in another order", mixed, places)
+    if places.dtype.kind == "i":
+        yield call("positions of int32", places.astype(np.int32), places)
+    yield from _batches(places, call)
+    yield from _half_precision_calls(task, "vectors", _reader(request, places))
     if task.settings.get("max_period") is not None:
-        between = all_places[-_ROWS:] + np.resize([0.125, 0.5, 0.875], _ROWS)
-        yield call("fractional timesteps", between, all_places[-_ROWS:])
-        if task.settings.get("scale") == 1 and all_places.max() <= _EXACT_IN_HALF:
-            half = replace(task, places=all_places.astype(np.float16))
-            yield FurtherCall("timesteps in float16", (half,), _reader(request, all_places), task)
+        between = places[-_ROWS:] + np.resize([0.125, 0.5, 0.875], _ROWS)
+        yield call("fractional timesteps", between, places[-_ROWS:])
+        if task.settings.get("scale") == 1 and places.max() <= _EXACT_IN_HALF:
+            half = replace(task, places=places.astype(np.float16))
+            yield FurtherCall("timesteps in float16", (half,), _reader(request, places), task)
 
 
 def _batches(
-    all_places: NumberArray, call: Callable[[str, NumberArray, NumberArray], FurtherCall]
+    places: NumberArray, call: Callable[[str, NumberArray, NumberArray], FurtherCall]
 ) -> Iterator[FurtherCall]:
     """Yield calls with several sequences, at equal or different positions."""
-    pair = np.stack([all_places[:_ROWS], all_places[-_ROWS:]])
+    pair = np.stack([places[:_ROWS], places[-_ROWS:]])
     yield call("two sequences at other positions", pair, pair[[0, 0]])
     yield call("a row of two sequences at other positions", pair[:, :1], pair[[0, 0], :1])
     for several, first, rows in product(("two", "three"), (0, _LATER_START), (_ROWS, 1)):
-        positions, begin = all_places[first : first + rows], all_places[:rows]
+        positions, begin = places[first : first + rows], places[:rows]
         count = 3 if several == "three" else 2
         text = f"a row of {several} sequences" if rows == 1 else f"{several} sequences"
         if first:
@@ -137,7 +133,7 @@ def _batches(
         yield call(
             text, np.stack([positions] * count), np.stack([begin] * count) if first else begin
         )
-    square = np.stack([all_places[:_ROWS]] * _ROWS)
+    square = np.stack([places[:_ROWS]] * _ROWS)
     yield call("equal numbers of sequences and rows", square, square[0])
 
 
@@ -170,11 +166,11 @@ def calls_of_scores(task: FunctionTask, request: ValueRequest) -> Iterator[Furth
             what = "the last query" if queries == 1 else f"the last {queries} queries"
             changed = replace(task, queries=queries)
             yield FurtherCall(f"{what} of {task.length}", (changed,), _reader(request), task)
-        half = _at_positions(task, task.places[: task.places.size // 2])
+        half = _task_at(task, task.places[: task.places.size // 2])
         accepts = _reader(request, half.places)
         yield FurtherCall(f"{half.length} positions", (half,), accepts, task)
         later = task.places + _LATER_START
-        changed = _at_positions(task, later)
+        changed = _task_at(task, later)
         yield FurtherCall(
             f"positions from {later[0]} on", (changed,), _reader(request, later), task
         )
@@ -182,7 +178,7 @@ def calls_of_scores(task: FunctionTask, request: ValueRequest) -> Iterator[Furth
     yield FurtherCall("two sequences", (both,), _reader(request, *[task.places] * 2), task)
     heads = task.settings.get("heads", 1)
     if not task.sides and 1 < heads <= min(_MOST_SQUARE, task.places.size):
-        square = replace(_at_positions(task, task.places[:heads]), sequences=heads)
+        square = replace(_task_at(task, task.places[:heads]), sequences=heads)
         accepts = _reader(request, *[square.places] * heads)
         yield FurtherCall(
             "equal numbers of sequences, positions and heads", (square,), accepts, task
@@ -204,12 +200,12 @@ def calls_after_fewer(task: FunctionTask, request: ValueRequest) -> Iterator[Fur
     """Yield the same call after a first one for half the positions, which may size a cache."""
     half = task.length // 2
     if half and not task.sides and task.places.shape == (task.length,):
-        few = _at_positions(task, task.places[:half])
+        few = _task_at(task, task.places[:half])
         text = f"{task.length} positions after a first call for {half}"
         yield FurtherCall(text, (task,), _reader(request), few, few)
 
 
-def _at_positions(task: FunctionTask, places: NumberArray) -> FunctionTask:
+def _task_at(task: FunctionTask, places: NumberArray) -> FunctionTask:
     """Return the task at other positions: (n,), or (b, n) for b sequences."""
     sequences = len(places) if places.ndim > 1 else 1
     return replace(task, places=places, length=places.shape[-1], sequences=sequences)
