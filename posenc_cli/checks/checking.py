@@ -334,12 +334,10 @@ class Check(Record):
         switches = length_rule(bound.scheme, given).switches
         lengths = [n for switch in switches for n in (switch - 2, switch - 1, switch) if n > 1]
         distinct = tuple(dict.fromkeys(lengths))
-        if len(distinct) > 1 and self._params(distinct[0]) == self._params(distinct[-1]):
+        if len(distinct) < 2:
             return ()
-        return distinct if len(distinct) > 1 else ()
-
-    def _params(self, length: int) -> Mapping[str, Any]:
-        return self.encoding(length).bound.params
+        first, last = (self.encoding(n).bound.params for n in (distinct[0], distinct[-1]))
+        return () if first == last else distinct
 
     def _read_row_files(self) -> subjects.Matrices:
         """Read the two files that have one row for each position."""
