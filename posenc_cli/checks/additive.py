@@ -1,22 +1,22 @@
-"""Whether scores depend on m − n alone, for schemes that do not rotate.
+"""Check whether scores depend on m − n alone, for schemes that do not rotate.
 
 **Added to embeddings.** With rows p_m added, a score is (q + p_m)·(k + p_n) = q·k + q·p_n + p_m·k +
 p_m·p_n. For positions m, n and m′, n′ of the same distance, the change over all unit q and k is
 
     sup |q·(p_n − p_n′) + (p_m − p_m′)·k + c| = ‖p_n − p_n′‖ + ‖p_m − p_m′‖ + |c|,
 
-c = p_m·p_n − p_m′·p_n′, since the signs of q and of k are free. So scores depend on n − m alone
-only if all rows are equal. With m = n the change is 2‖p_m − p_m′‖ + |‖p_m‖² − ‖p_m′‖²|, and the
-largest ‖p_m − p_0‖ is at least half of the largest distance of any two rows: one pass over the rows
-finds the worst change up to a factor of two, and finds 0 only where it is 0.
+where c = p_m·p_n − p_m′·p_n′, since the signs of q and k are free. So scores depend on n − m alone
+only if all rows are equal. With m = n the change is 2‖p_m − p_m′‖ + |‖p_m‖² − ‖p_m′‖²|. The largest
+‖p_m − p_0‖ is at least half the largest distance between any two rows. So one pass over the rows
+finds the worst change up to a factor of two, and finds 0 only if it is 0.
 
-**Added to scores.** A bias that is a function of the offset j − i depends on m − n by its form. One
-of the key alone, c·j = c·(j − i) + c·i, differs from such a function by a number that all keys of
-a query share, which the softmax takes out again. Of one by pairs the declaration says whether what
-these share is an offset on a grid, and up to which position. Where it is not, the scores of one
-offset are compared, of the first positions and of the last.
+**Added to scores.** A bias that is a function of the offset j − i depends on m − n by its form. A
+bias of the key alone, c·j = c·(j − i) + c·i, differs from such a function by a constant for each
+query, which the softmax cancels. For a bias by pairs, the declaration says whether pairs with equal
+scores share an offset on a grid, and up to which position. Otherwise the scores of each offset are
+compared, at the first positions and at the last.
 
-**Met by queries.** The row of an offset depends on the offset.
+**Multiplied by queries.** The row of an offset depends on the offset.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
     from posenc_cli.inference.tolerance import ToleranceRule
     from posenc_cli.inference.turning import Progress
 
-_LOOKED = 512
-"""Positions at each end that are compared where an offset may not be enough."""
+_COMPARED_POSITIONS = 512
+"""Positions at each end that are compared if the offset may not determine the scores."""
 
 FLOOR = 1e-6
-"""Of scores of unit vectors: what float32 code may show."""
+"""Error of scores of unit vectors that float32 code may have."""
 
 
 def additive_report(
     request: Request, rule: ToleranceRule, *, progress: Progress | None = None
 ) -> Report:
-    """The report on a scheme that is not rotary: the one check that makes sense for it."""
+    """Return the report on a scheme that is not rotary, with the one check that applies."""
     bound = request.encoding.bound
     assert request.positions is not None
     if bound.scheme.kind in ("bias", "relative"):
@@ -101,11 +101,11 @@ def _offset_finding(request: Request) -> Finding:
 
 
 def _largest_change(request: Request, last: int) -> float:
-    """How far the scores of one offset lie apart, among the first positions and the last ones."""
+    """Return the largest difference of scores at one offset, among first and last positions."""
     encoding, worst = request.encoding, 0.0
     content, precision = encoding.bound.content, Precision.of(FLOAT64, None)
     rule = score_rule(content, encoding.lookup, precision=precision, engine=Engine())
-    at = np.arange(min(_LOOKED, last + 1))
+    at = np.arange(min(_COMPARED_POSITIONS, last + 1))
     ends = (
         scores_of_heads(content, rule, range(content.heads or 0), rows, rows)
         for rows in (at, at + last + 1 - at.size)
@@ -113,8 +113,8 @@ def _largest_change(request: Request, last: int) -> float:
     with encoding.bound.scheme.answerable():
         for scores in zip(*ends, strict=True):
             for offset in range(1 - at.size, at.size):
-                alike = np.concatenate([end.diagonal(offset) for end in scores])
-                worst = max(worst, float(np.ptp(alike.astype(np.float64))))
+                one_offset = np.concatenate([end.diagonal(offset) for end in scores])
+                worst = max(worst, float(np.ptp(one_offset.astype(np.float64))))
     return worst
 
 
@@ -125,15 +125,15 @@ def _row_finding(request: Request, rule: ToleranceRule, progress: Progress | Non
     first = None
     for block in request.plan().matrix().blocks():
         rows = block.astype(np.float64)
-        here = [*islice(positions, len(rows))]
+        block_positions = [*islice(positions, len(rows))]
         first = rows[0].copy() if first is None else first
         squares = np.einsum("ij,ij->i", rows, rows)
         changes = 2 * np.linalg.norm(rows - first, axis=1) + np.abs(squares - first @ first)
         size = max(size, float(np.sqrt(squares.max())))
         row = int(np.argmax(changes))
         if changes[row] > worst:
-            worst, at = float(changes[row]), here[row]
-        done += len(here)
+            worst, at = float(changes[row]), block_positions[row]
+        done += len(block_positions)
         if progress is not None:
             progress(done, count)
     allowed = rule if isinstance(rule, float) else FLOOR * max(1.0, size * size)

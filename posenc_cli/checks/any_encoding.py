@@ -1,4 +1,7 @@
-"""``posenc check`` for encodings that do not rotate: subject, reference, report."""
+"""Run ``posenc check`` for encodings that do not rotate: read the subject, compare, report.
+
+In: a reference and one subject. Out: a `ValueReport`. Start reading at `ValueCheck.report`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from posenc_cli.budget import check_size
 from posenc_cli.calls.signature import CallRequest
 from posenc_cli.checks.checking import GivenSubject, reading
 from posenc_cli.checks.expected import ValuePlaces
-from posenc_cli.checks.subjects import Asked, ValueSubject, read_subject
+from posenc_cli.checks.subjects import ValueRequest, ValueSubject, read_subject
 from posenc_cli.checks.values import ValueReport, value_report
 from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.precision import Precision
@@ -32,21 +35,21 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import NumberArray
     from posenc_cli.rotary.subject import GivenArray
 
-_TRIED = 64
-"""Positions that a function or frequencies are compared at where nothing says how many."""
+_DEFAULT_POSITIONS = 64
+"""Number of positions at which a function or frequencies are compared by default."""
 
 _MOST_VALUES = 1 << 24
-"""Numbers of a function's rows, which are held several times over: within 2 GiB."""
+"""Most values of a function's rows; several copies of them stay within 2 GiB."""
 
 _RELATIVE = Positions.contiguous(-600, 1201)
-"""Relative positions past the last that usual rules for buckets tell apart."""
+"""Relative positions beyond the last one that usual bucket rules distinguish."""
 
 
-class ValueCheck(GivenSubject, Asked):
-    """A check to be made: the reference, and exactly one of the subjects.
+class ValueCheck(GivenSubject, ValueRequest):
+    """A check to run: the reference, and exactly one of the subjects.
 
-    ``file`` holds rows or scores, ``vectors`` are x and x + rows; ``inv_freq`` are frequencies of
-    waves. ``rounding`` is the format that right slopes are rounded to.
+    ``file`` holds rows or scores. ``vectors`` are x and x + rows. ``inv_freq`` holds frequencies of
+    waves. ``rounding`` is the format to which right slopes are rounded.
     """
 
     file: GivenArray | None = None
@@ -60,7 +63,7 @@ class ValueCheck(GivenSubject, Asked):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What may be given, None where it was not."""
+        """Subjects by option; None for options that were not given."""
         return {
             "FILE": self.file,
             "--rotated": self.vectors,
@@ -71,15 +74,15 @@ class ValueCheck(GivenSubject, Asked):
         }
 
     def report(self) -> ValueReport:
-        """The report on the subject.
+        """Return the report on the subject.
 
-        Raises: SubjectError when it cannot be read or called; InvalidInput when there is none, or
-        there are several, or the reference cannot be had.
+        Raises: SubjectError if the subject cannot be read or called; InvalidInput if there is none
+        or several, or the reference cannot be computed.
         """
         if isinstance(self.source, Scheme):
             length = self.positions.length if self.positions else None
             encoding = Encoding.of(self.source, self.given, seq_len=length)
-            if self._has_no_table(encoding) and (self.file or self.vectors):
+            if self._lacks_table(encoding) and (self.file or self.vectors):
                 numbered = encoding.bound.content.heads is not None
                 raise InvalidInput(
                     f"{self.source.name} has a learned table, but none is given",
@@ -102,29 +105,29 @@ class ValueCheck(GivenSubject, Asked):
             subject, kind = self._subject()
         return value_report(subject, kind)
 
-    def _has_no_table(self, encoding: Encoding) -> bool:
-        """Whether values would be compared with a table that nobody trained."""
+    def _lacks_table(self, encoding: Encoding) -> bool:
+        """Return whether the reference's learned table would be randomly initialized."""
         drawn = encoding.bound.content.weights is not None
         return drawn and not {"seed", "weights"} & {*self.given}
 
     def _subject(self) -> tuple[ValueSubject, str]:
         if self.vectors is not None:
-            return self._of_vectors(*map(_loaded, self.vectors)), "vectors"
+            return self._vector_subject(*map(_load, self.vectors)), "vectors"
         if self.inv_freq is not None:
-            return self._of_frequencies(_loaded(self.inv_freq)), "frequencies"
+            return self._frequency_subject(_load(self.inv_freq)), "frequencies"
         if self.impl is not None:
-            return self._of_function(self.impl), "function"
+            return self._function_subject(self.impl), "function"
         if self.slopes is not None:
-            subject = replace(self, form="slopes").subject(_loaded(self.slopes))
+            subject = replace(self, form="slopes").subject(_load(self.slopes))
             expected = replace(subject.expected, rounding=self.rounding)
             return replace(subject, expected=expected), "slopes"
         if self.buckets is not None:
-            return replace(self, form="buckets").subject(_loaded(self.buckets)), "buckets"
+            return replace(self, form="buckets").subject(_load(self.buckets)), "buckets"
         assert self.file is not None
-        return self.subject(_loaded(self.file)), "file"
+        return self.subject(_load(self.file)), "file"
 
-    def _of_vectors(self, x: Loaded, y: Loaded) -> ValueSubject:
-        """What was added to vectors."""
+    def _vector_subject(self, x: Loaded, y: Loaded) -> ValueSubject:
+        """Return the values that were added to vectors, as a subject."""
         if x.values.shape != y.values.shape:
             raise InvalidInput("--rotated: x and its result have different shapes")
         added = np.asarray(y.values, np.float64) - np.asarray(x.values, np.float64)
@@ -136,14 +139,14 @@ class ValueCheck(GivenSubject, Asked):
         expected = replace(e, slack=4 * unit(dtype) * size, vectors=vectors[: len(e.found)])
         return replace(subject, expected=expected)
 
-    def _of_frequencies(self, loaded: Loaded) -> ValueSubject:
-        """The rows of waves that have these frequencies, at the first positions."""
+    def _frequency_subject(self, loaded: Loaded) -> ValueSubject:
+        """Return the rows of waves with the given frequencies, at the first positions."""
         found = np.asarray(loaded.values, np.float64).reshape(-1)
-        where = self.positions or Positions.contiguous(0, _TRIED)
-        asked = replace(self, form="rows", positions=where)
+        positions = self.positions or Positions.contiguous(0, _DEFAULT_POSITIONS)
+        request = replace(self, form="rows", positions=positions)
         empty = np.zeros((1, 1))
-        probe = asked.expected(
-            "rows", loaded, where, places=ValuePlaces(position_array(where)), found=empty
+        probe = request.expected(
+            "rows", loaded, positions, places=ValuePlaces(position_array(positions)), found=empty
         )
         if not probe.is_waves or probe.is_offset:
             raise InvalidInput(f"--inv-freq: {probe.source.name} has no frequencies to compare")
@@ -152,69 +155,71 @@ class ValueCheck(GivenSubject, Asked):
             raise InvalidInput(
                 f"--inv-freq holds {found.size} frequencies, but the reference has {right.size}"
             )
-        rows = probe.waves(probe.followed() * found)
-        return asked.subject(replace(loaded, values=rows))
+        rows = probe.waves(probe.angle_positions() * found)
+        return request.subject(replace(loaded, values=rows))
 
-    def _of_forms(self) -> tuple[list[Form], Mapping[str, Any], Positions, int]:
-        """The forms that a function may give values in, the settings, positions and columns."""
-        source, where = self.source, self.positions
+    def _function_forms(self) -> tuple[list[Form], Mapping[str, Any], Positions, int]:
+        """Return the forms that a function may return, the settings, positions and width."""
+        source, positions = self.source, self.positions
         if not isinstance(source, Scheme):
-            return ["buckets"], source.bind(self.given)[0], where or _RELATIVE, 1
-        encoding = Encoding.of(source, self.given, seq_len=where.length if where else None)
+            return ["buckets"], source.bind(self.given)[0], positions or _RELATIVE, 1
+        encoding = Encoding.of(source, self.given, seq_len=positions.length if positions else None)
         params, content = encoding.bound.params, encoding.bound.content
         capacity = content.capacity
-        count = _TRIED if capacity is None else min(_TRIED, capacity.positions)
+        count = (
+            _DEFAULT_POSITIONS if capacity is None else min(_DEFAULT_POSITIONS, capacity.positions)
+        )
         if capacity is not None and (params.get("grid") or params.get("window_size")):
             count = capacity.positions
         forms: list[Form] = ["scores" if source.kind == "bias" else "rows"]
         if source.name == "alibi":
             forms.append("slopes")
         if source.name in ("t5", "t5-clipped", "swin"):
-            forms = ["buckets"] if self._has_no_table(encoding) else ["scores", "buckets"]
-        return forms, params, where or Positions.contiguous(0, count), content.width or 1
+            forms = ["buckets"] if self._lacks_table(encoding) else ["scores", "buckets"]
+        return forms, params, positions or Positions.contiguous(0, count), content.width or 1
 
-    def tasks(self) -> Iterator[tuple[FunctionTask, Asked]]:
-        """What a function may be asked for, in each form that it may give values in."""
+    def tasks(self) -> Iterator[tuple[FunctionTask, ValueRequest]]:
+        """Yield the task of a function for each form that it may return."""
         from posenc_cli.checks.functions import FunctionTask
 
-        forms, params, where, width = self._of_forms()
+        forms, params, positions, width = self._function_forms()
         sides = tuple(params.get("grid") or params.get("window_size") or ())
-        check_size(where.option, where.count * width, _MOST_VALUES, "values of rows")
-        places: NumberArray = position_array(where)
-        if where.denominator > 1:
-            places = places / float(where.denominator)
+        check_size(positions.option, positions.count * width, _MOST_VALUES, "values of rows")
+        places: NumberArray = position_array(positions)
+        if positions.denominator > 1:
+            places = places / float(positions.denominator)
         if isinstance(self.source, Scheme) and self.source.kind == "relative":
-            places = position_array(where.offsets())
-        for own in forms:
-            given = {**self.given, "heads": params["heads"]} if own == "slopes" else self.given
-            asked, at = replace(self, form=own, given=given, positions=where), places
-            count = where.count
-            if own in ("slopes", "buckets"):
-                whole = self.positions is None or (where.first, where.step) == (0, 1)
-                asked = replace(asked, positions=None if whole else self.positions)
-                around = _RELATIVE if self.positions is None else where.offsets()
-                at = position_array(around) if whole and not sides else at
-                count = -around.first if where is _RELATIVE else count
-            yield FunctionTask(at, count, params, sides, width, own), asked
+            places = position_array(positions.offsets())
+        for form in forms:
+            given = {**self.given, "heads": params["heads"]} if form == "slopes" else self.given
+            request, at = replace(self, form=form, given=given, positions=positions), places
+            count = positions.count
+            if form in ("slopes", "buckets"):
+                whole = self.positions is None or (positions.first, positions.step) == (0, 1)
+                request = replace(request, positions=None if whole else self.positions)
+                distances = _RELATIVE if self.positions is None else positions.offsets()
+                at = position_array(distances) if whole and not sides else at
+                count = -distances.first if positions is _RELATIVE else count
+            yield FunctionTask(at, count, params, sides, width, form), request
 
-    def _of_function(self, impl: str | Callable[..., Any]) -> ValueSubject:
-        """What a function returns for the reference's settings, and in the calls of models."""
+    def _function_subject(self, impl: str | Callable[..., Any]) -> ValueSubject:
+        """Call a function with the reference's settings, and in the calls that models make."""
         from posenc_cli.checks.functions import function_values
 
         failures = []
-        for task, asked in self.tasks():
-            further = partial(self._further, task, asked)
+        for task, request in self.tasks():
+            further = partial(self._further_calls, task, request)
             try:
-                subject, text = function_values(impl, task, asked.subject, self.calling, further)
+                subject, text = function_values(impl, task, request.subject, self.calling, further)
             except InvalidInput as error:
                 failures.append(error)
                 continue
-            told: ValueSubject = replace(subject, notes=(*subject.notes, f"called as {text}"))
-            return told
+            described: ValueSubject = replace(subject, notes=(*subject.notes, f"called as {text}"))
+            return described
         raise failures[0]
 
-    def _further(self, task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
-        """The calls that models make beside the first."""
+    def _further_calls(self, task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
+        """Yield the calls that models make after the first."""
         from posenc_cli.checks.other_calls import (
             calls_after_fewer,
             calls_of_buckets,
@@ -224,19 +229,19 @@ class ValueCheck(GivenSubject, Asked):
         )
 
         if task.form == "rows":
-            yield from calls_of_rows(task, asked)
+            yield from calls_of_rows(task, request)
         if task.form == "scores":
-            yield from calls_of_scores(task, asked)
+            yield from calls_of_scores(task, request)
         if task.form == "buckets":
-            yield from calls_of_buckets(task, asked)
+            yield from calls_of_buckets(task, request)
 
-        def of_settings(given: dict[str, Any]) -> tuple[FunctionTask, Asked]:
+        def of_settings(given: dict[str, Any]) -> tuple[FunctionTask, ValueRequest]:
             tasks = replace(self, given=given).tasks()
-            return next(own for own in tasks if own[0].form == task.form)
+            return next(each for each in tasks if each[0].form == task.form)
 
-        yield from calls_with_settings(task, asked.given, of_settings)
-        yield from calls_after_fewer(task, asked)
+        yield from calls_with_settings(task, request.given, of_settings)
+        yield from calls_after_fewer(task, request)
 
 
-def _loaded(given: GivenArray) -> Loaded:
+def _load(given: GivenArray) -> Loaded:
     return read_subject(given) if isinstance(given, str) else given

@@ -1,10 +1,10 @@
-"""A user's function as a subject: measured at every position with a few vectors.
+"""Measure a user's function at every position with a few vectors, as a subject of a check.
 
 A linear map is known from its values at d unit vectors. A rotation of known pairs is known from its
-values at two vectors, if two more confirm that it does nothing else. Further calls test that the
-map is linear, that a row of the result depends only on that row and its position, and that a
-sequence may come in any pieces. A function of tables is given the reference's tables. A function
-that returns tables or frequencies is judged by these.
+values at two vectors, if two more confirm that it does nothing else. Further calls test three
+things: the map is linear, a row of the result depends only on that row and its position, and a
+sequence may be split anywhere. A function of tables gets the reference's tables. A function that
+returns tables or frequencies is judged by these.
 """
 
 from __future__ import annotations
@@ -86,13 +86,13 @@ if TYPE_CHECKING:
 
 
 _MOST_CELLS = 1 << 22
-"""Values at one position: those of a head of 2048 columns, four times the widest model's."""
+"""Most values at one position: a head of 2048 columns, four times the widest model's."""
 
 _FROM_ZERO = 2048
-"""Positions of a function that takes none: a call for one position has all rows before it."""
+"""Positions of a function without position arguments, whose calls compute all rows from 0."""
 
 _LONGEST = 1 << 17
-"""The most positions of such a function if the user asks for them."""
+"""Most positions of such a function if the user requests them."""
 
 
 def implementation(
@@ -107,15 +107,15 @@ def implementation(
 ) -> Subject:
     """Return a user's function as a subject; if it rotates q and k, k is the subject's ``key``.
 
-    ``whole`` says that results may depend on the largest position, which is then part of every
-    call. ``sampled`` says that the positions are a sample, so that fewer suffice.
+    ``whole`` says that results may depend on the largest position, so every call includes it.
+    ``sampled`` says that the positions are a sample, so fewer suffice.
 
-    Raises: InvalidInput if the head is too wide to try every unit vector, or the function cannot be
-    loaded, raises, crashes, changes its input, or returns anything but real numbers of the shape of
-    x, tables or frequencies; Unavailable if the environment lacks what it needs.
+    Raises: InvalidInput if the head is too wide to try every unit vector; if the function cannot be
+    loaded, raises, crashes or changes its input; or if it returns anything but real numbers of the
+    shape of x, tables or frequencies. Unavailable if the environment lacks what the function needs.
     """
     dim = reference.head
-    np.empty(RETAINED, np.uint8)
+    np.empty(RETAINED, np.uint8)  # lets the allocator keep its pages between blocks
     check_size(f"--dim {dim}", dim * dim, _MOST_CELLS, "values of the function at each position")
     last = positions.last if whole else None
     with ServedFunction(
@@ -129,9 +129,11 @@ def implementation(
         calls = PlannedCalls(function)
         early = EarlyCall(function, positions.last, calls)
         if function.outcome == "vectors":
-            subjects = _of_vectors(function, reference, positions, calls, progress, context=context)
+            subjects = _vector_subjects(
+                function, reference, positions, calls, progress, context=context
+            )
         else:
-            subjects = [_of_returned(function, reference, positions, calls)]
+            subjects = [_table_subject(function, reference, positions, calls)]
         call = {
             "form": function.form.roles_text,
             "text": function.text,
@@ -154,14 +156,16 @@ def implementation(
         call["patterns"] = [*dict.fromkeys(calls.tried)]
         call["untried"] = [*dict.fromkeys(calls.untried)]
         if why := function.found.instead:
-            other = _other_axes(function, why)
-            subjects = [replace(own, other_calls=(other, *own.other_calls)) for own in subjects]
-    subjects = [replace(own, call=call) for own in subjects]
+            other = _axes_irregularity(function, why)
+            subjects = [
+                replace(subject, other_calls=(other, *subject.other_calls)) for subject in subjects
+            ]
+    subjects = [replace(subject, call=call) for subject in subjects]
     return subjects[0] if len(subjects) == 1 else replace(subjects[0], key=subjects[1])
 
 
-def _other_axes(function: ServedFunction, why: str) -> Irregularity:
-    """The finding that a function takes axes in another order than it was asked to."""
+def _axes_irregularity(function: ServedFunction, why: str) -> Irregularity:
+    """Return the finding that a function takes another order of axes than requested."""
     asked, taken = function.process.asked.axes, function.form.axes
     message = f"vectors are read in the axes {taken}, not {asked} as requested"
     return Irregularity(
@@ -169,14 +173,14 @@ def _other_axes(function: ServedFunction, why: str) -> Irregularity:
     )
 
 
-def _further_ways(*, vectors: bool, grid: bool) -> list[Callable[[Tried], None]]:
-    """The ways in which a function is called further, in order."""
+def _further_tests(*, vectors: bool, grid: bool) -> list[Callable[[Tried], None]]:
+    """Return the tests that make further calls, in order."""
     if grid:
         batches = [try_batches] if vectors else []
         return [try_other_references, try_parameters, *batches, try_further]
     if vectors:
-        every = [try_batches, try_rows_of_heads, try_shorter_queries, try_keys]
-        return [try_early, *every, try_further]
+        tests = [try_batches, try_rows_of_heads, try_shorter_queries, try_keys]
+        return [try_early, *tests, try_further]
     return [try_early, try_table_batches, try_further]
 
 
@@ -189,7 +193,7 @@ def _with_further_calls(
     *,
     last: int,
 ) -> Subject:
-    """The subject, after calls with several sequences and heads, and other further calls."""
+    """Return the subject after calls with several sequences, heads and other settings."""
     vectors, grid = function.outcome == "vectors", function.form.has("grid")
     tried = Tried(
         function,
@@ -201,36 +205,35 @@ def _with_further_calls(
         early,
         depends_on_length(reference.encoding.bound.scheme, {}),
     )
-    for way in _further_ways(vectors=vectors, grid=grid):
-        way(tried)
+    for test in _further_tests(vectors=vectors, grid=grid):
+        test(tried)
     if not grid:
         calls.untried += function.found.untried
         if function.form.has("dtype") and subject.dtype != "float32":
-            known = f"dtype is ignored: results are {subject.dtype}, not float32"
+            message = f"dtype is ignored: results are {subject.dtype}, not float32"
             evidence = f"called with {function.text}"
-            calls.fault(Irregularity(Cause.TABLE_PRECISION, known, evidence))
+            calls.fault(Irregularity(Cause.TABLE_PRECISION, message, evidence))
         past = partial(_try_past_default_length, subject.dtype)
-        for way in (try_other_references, try_parameters, past, try_later):
+        for test in (try_other_references, try_parameters, past, try_later):
             if not calls.faults:
-                way(tried)
+                test(tried)
     others = (*subject.other_calls, *with_faults(calls.faults, ()))
     return replace(subject, other_calls=others)
 
 
 def _try_past_default_length(dtype: str, tried: Tried) -> None:
-    """Call an object that is made with its default length with later positions."""
+    """Call a default-length object at later positions."""
     function, count = tried.function, len(tried.calls.tried)
     if function.process.default_length is None or function.outcome == "frequencies":
         return
     for half in ("", *halves_of(function)[:1]):
-        logs = _logs(function, tried.reference)
+        logs = _empty_logs(function, tried.reference)
         tried.calls.fault(past_default_length(logs, tried.calls, dtype, tried.last, half=half))
         if tried.calls.faults or len(tried.calls.tried) == count:
             return
 
 
-def _logs(function: ServedFunction, reference: Reference) -> list[CallLog]:
-    """An empty log of calls for each result."""
+def _empty_logs(function: ServedFunction, reference: Reference) -> list[CallLog]:
     if function.outcome != "vectors":
 
         def rows(_: Integers, where: Integers) -> NumberArray:
@@ -245,24 +248,24 @@ def _logs(function: ServedFunction, reference: Reference) -> list[CallLog]:
 def _from_zero_positions(
     function: ServedFunction, positions: Positions, *, sampled: bool
 ) -> Positions:
-    """The positions of a function that takes none: from 0 on, and not too many."""
+    """Return the positions of a function without position arguments: from 0, not too many."""
     if function.outcome != "vectors" or not sampled:
         most, what = MOST_ROWS, "rows of tables"
         if function.outcome == "vectors":
             most, what = _LONGEST, "positions of a function that takes none"
         check_size(positions.option, positions.last + 1, most, what)
         return positions
-    near = [
+    ranges = [
         range(indices.start, min(indices.stop, _FROM_ZERO), indices.step)
         for indices in positions.ranges
     ]
-    return Positions(tuple(indices for indices in near if indices))
+    return Positions(tuple(indices for indices in ranges if indices))
 
 
-def _of_returned(
+def _table_subject(
     function: ServedFunction, reference: Reference, positions: Positions, calls: PlannedCalls
 ) -> Subject:
-    """The subject for a function that returns tables or frequencies."""
+    """Return the subject for a function that returns tables or frequencies."""
     places = PositionRows.of(positions)
     if function.outcome == "frequencies":
         (frequencies,) = function.returned(places.at(slice(0, 1)))
@@ -272,10 +275,10 @@ def _of_returned(
         )
         return replace(subject, kind=SubjectKind.IMPL)
 
-    (log,) = _logs(function, reference)
-    own = _patterns(function, log.rows, _tables_differ, positions)
-    calls.tried += own.tried
-    calls.untried += own.untried
+    (log,) = _empty_logs(function, reference)
+    patterns = _try_patterns(function, log.rows, _tables_differ, positions)
+    calls.tried += patterns.tried
+    calls.untried += patterns.untried
     cos, sin = function.returned(places.at(slice(0, places.count)))
     subject = table_subject(
         cos.values, sin.values, cos.dtype, reference, positions, name=function.process.target
@@ -283,25 +286,25 @@ def _of_returned(
     return replace(
         subject,
         kind=SubjectKind.IMPL,
-        irregular=_explained(with_faults(own.faults, ()), log, positions, cos.dtype),
+        irregular=_more_specific(with_faults(patterns.faults, ()), log, positions, cos.dtype),
         other_calls=of_far_rows(log, cos.dtype),
         returned_tables=True,
     )
 
 
 def _tables_differ(values: NumberArray, wanted: NumberArray) -> bool:
-    """Whether cosines and sines differ from those wanted."""
+    """Return whether cosines and sines differ from the expected ones."""
     limit = ALIKE if values.dtype.itemsize >= 4 else COARSE * ALIKE
-    # Most are equal, which takes a tenth of the time to see.
+    # Most are equal, and comparing them exactly is ten times as fast.
     return not (
         np.array_equal(values, wanted) or bool(np.abs(values - wanted).max(initial=0) <= limit)
     )
 
 
-def _patterns(
+def _try_patterns(
     function: ServedFunction, rows: Rows, differs: Differs, positions: Positions
 ) -> PlannedCalls:
-    """The calls in pieces and orders; none if values follow the length of a call."""
+    """Call in pieces and in other orders, unless values depend on the length of a call."""
     calls = PlannedCalls(function)
     if function.follows_length:
         calls.untried += () if function.form.from_zero else (_IN_PIECES,)
@@ -314,7 +317,7 @@ def _patterns(
 _IN_PIECES = "chunks of a sequence, or single rows after others"
 
 
-def _of_vectors(
+def _vector_subjects(
     function: ServedFunction,
     reference: Reference,
     positions: Positions,
@@ -323,29 +326,31 @@ def _of_vectors(
     *,
     context: int,
 ) -> list[Subject]:
-    """The subjects for a function that rotates vectors: one for each result.
+    """Return the subjects for a function that rotates vectors, one for each result.
 
-    ``context`` is the number of positions if ``positions`` are only the first of them.
+    ``context`` is the total number of positions; ``positions`` may be only the first of them.
     """
     places, dim = PositionRows.of(positions), function.form.columns
     results = range(function.results)
-    logs = _logs(function, reference)
-    planned = [_patterns(function, log.rows, vectors_differ, positions) for log in logs]
-    # On a slow machine, a call of one result may have been skipped.
+    logs = _empty_logs(function, reference)
+    planned = [_try_patterns(function, log.rows, vectors_differ, positions) for log in logs]
+    # On a slow machine, a call may have been skipped for one of the results.
     calls.tried += [text for text in planned[0].tried if all(text in own.tried for own in planned)]
     calls.untried += dict.fromkeys(text for own in planned for text in own.untried)
-    few = places.at(places.sample()[:: max(1, min(places.count, 768) // 12)])
-    few = few[:: -(-few.size * dim**2 // (2 * _MOST_CELLS))]
-    samples = function.matrices(few)
+    sample_positions = places.at(places.sample()[:: max(1, min(places.count, 768) // 12)])
+    sample_positions = sample_positions[:: -(-sample_positions.size * dim**2 // (2 * _MOST_CELLS))]
+    samples = function.matrices(sample_positions)
     readers: list[ResultReader] = []
-    far: list[Irregularity] = []
+    far_rows: list[Irregularity] = []
     for which, own_calls in zip(results, planned, strict=True):
         matrices = samples[which].values
-        trial = FunctionTrial.of(function, which, few, matrices)
+        trial = FunctionTrial.of(function, which, sample_positions, matrices)
         irregular = with_faults(own_calls.faults, irregularities(trial))
-        irregular = _explained(irregular, logs[which], positions, samples[which].dtype, which=which)
+        irregular = _more_specific(
+            irregular, logs[which], positions, samples[which].dtype, which=which
+        )
         if not irregular:
-            far += of_far_rows(logs[which], samples[which].dtype)
+            far_rows += of_far_rows(logs[which], samples[which].dtype)
         more = min(context, LONG)
         if more > positions.last + 1 and not irregular and logs[which].compares:
             irregular = in_a_long_call(logs[which], samples[which].dtype, more, calls)
@@ -353,22 +358,25 @@ def _of_vectors(
             ResultReader(
                 reference,
                 places,
-                (few, samples[which]),
+                (sample_positions, samples[which]),
                 {
                     "irregular": irregular,
-                    "broken": _not_finite(few, matrices),
+                    "broken": _not_finite(sample_positions, matrices),
                     "returned_half": returned_half(trial),
                 },
             )
         )
     half = any(is_half(sample.values) for sample in samples)
     unlike = _read_all(function, readers, places, progress, half=half)
-    alike = len(readers) > 1 and reference.symmetric and readers[0].equals(readers[1])
-    kept = readers[:1] if alike else readers
-    subjects = [reader.subject(function.process.target, both=len(readers) > 1) for reader in kept]
-    if any(one.irregular for one in subjects):  # it says more
+    equal_rotations = len(readers) > 1 and reference.symmetric and readers[0].equals(readers[1])
+    distinct_readers = readers[:1] if equal_rotations else readers
+    subjects = [
+        reader.subject(function.process.target, both=len(readers) > 1)
+        for reader in distinct_readers
+    ]
+    if any(one.irregular for one in subjects):  # irregularities say more
         return subjects
-    return [replace(subjects[0], other_calls=(*unlike, *far)), *subjects[1:]]
+    return [replace(subjects[0], other_calls=(*unlike, *far_rows)), *subjects[1:]]
 
 
 def _read_all(
@@ -379,10 +387,10 @@ def _read_all(
     *,
     half: bool,
 ) -> tuple[Irregularity, ...]:
-    """Read results at all positions; return how heads with the same vectors differ.
+    """Read results at all positions; return how heads with equal vectors differ.
 
-    Four vectors are enough for a row that pairs columns as the sample does. All unit vectors are
-    given if it does not, or if values have a ``half`` precision, which hides small entries in sums.
+    Four vectors suffice for a row that pairs columns as the sample does. Other rows get all unit
+    vectors. So do all rows if values have a ``half`` precision, which hides small entries in sums.
     """
     dim, count = function.form.columns, places.count
     probes = None
@@ -395,30 +403,34 @@ def _read_all(
         vectors = np.eye(dim, dtype=np.float32) if probes is None else probes.vectors
         vectors = np.tile(vectors, (1 if probes is None else heads // 4, 1))
         results = function.heads(vectors, places.at(rows))
-        again = [
-            reader.take(rows, own.values[:, :4] if probes else own.values, probes)
-            for reader, own in zip(readers, results, strict=True)
+        unit_rows = [
+            reader.take(rows, result.values[:, :4] if probes else result.values, probes)
+            for reader, result in zip(readers, results, strict=True)
         ]
         several = results if probes and heads > 4 else []
-        for own in several:
-            four = own.values.reshape(rows.size, -1, 4, dim)
-            apart = np.abs(four - four[:, :1]) > ALIKE * (1 + np.abs(four[:, :1]))
-            if apart.any():
+        for result in several:
+            four = result.values.reshape(rows.size, -1, 4, dim)
+            differing = np.abs(four - four[:, :1]) > ALIKE * (1 + np.abs(four[:, :1]))
+            if differing.any():
                 unlike.append((rows.size, int(places.at(rows)[0])))
-        return np.flatnonzero(np.bincount(np.concatenate(again)))
+        return np.flatnonzero(np.bincount(np.concatenate(unit_rows)))
 
-    few = max(1, CELLS // dim**2)
-    heads = _HEADS if function.form.has_heads and _HEADS * dim * count <= _MANY_HEADS else 4
-    step = few if probes is None else _rows_at_once(function.form, few, heads * dim)
+    most_rows = max(1, CELLS // dim**2)
+    heads = (
+        _EQUAL_HEADS
+        if function.form.has_heads and _EQUAL_HEADS * dim * count <= _MOST_EQUAL_VALUES
+        else 4
+    )
+    step = most_rows if probes is None else _rows_at_once(function.form, most_rows, heads * dim)
     for start in range(0, count, step):
         rows = np.arange(start, min(start + step, count))
         whole = probes is None or start == 0 or start + step >= count
-        again = rows[:: max(1, rows.size // few)] if whole else rows[:0]
+        unit_rows = rows[:: max(1, rows.size // most_rows)] if whole else rows[:0]
         if probes is not None:
-            again = np.concatenate([again, read(rows, probes, heads)])
-            again = np.flatnonzero(np.bincount(again))
-        for first in range(0, again.size, few):
-            read(again[first : first + few], None)
+            unit_rows = np.concatenate([unit_rows, read(rows, probes, heads)])
+            unit_rows = np.flatnonzero(np.bincount(unit_rows))
+        for first in range(0, unit_rows.size, most_rows):
+            read(unit_rows[first : first + most_rows], None)
         if progress is not None:
             progress(int(rows[-1]) + 1, count)
     if not unlike:
@@ -428,24 +440,24 @@ def _read_all(
     return (Irregularity(Cause.UNKNOWN, message, evidence),)
 
 
-def _rows_at_once(form: CallForm, few: int, values: int) -> int:
-    """The rows of a call, with so many values each; few if each call has its own offset."""
+def _rows_at_once(form: CallForm, most_rows: int, values: int) -> int:
+    """Return how many rows one call reads, of ``values`` each; few if each call has an offset."""
     if not (form.any_rows or form.from_zero):
-        return min(few, _ROWS_OF_OFFSET)
+        return min(most_rows, _ROWS_OF_OFFSET)
     return max(1, (_PREFIX if form.from_zero else CELLS) // values)
 
 
-_HEADS, _MANY_HEADS = 12, 1 << 23
-"""Heads with the same four vectors, as long as there are not more values than this."""
+_EQUAL_HEADS, _MOST_EQUAL_VALUES = 12, 1 << 23
+"""Heads that get the same four vectors, and the most values for which this is done."""
 
 _ROWS_OF_OFFSET = 128
-"""Rows that are read from one offset. With more, only few offsets would be compared."""
+"""Rows that are read from one offset; with more, too few offsets would be compared."""
 
 _PREFIX = 1 << 24
-"""Values of one call that begins at position 0: each such call has all rows before it."""
+"""Most values of a call that begins at position 0: each such call has all rows before it."""
 
 
-def _explained(
+def _more_specific(
     irregular: tuple[Irregularity, ...],
     log: CallLog,
     positions: Positions,
@@ -453,18 +465,15 @@ def _explained(
     *,
     which: int = 0,
 ) -> tuple[Irregularity, ...]:
-    """The irregularities; if no known bug explains them, those of heads or of calls."""
+    """Return the irregularities, or those of heads or calls if no known bug explains them."""
     known = all(one.cause != Cause.UNKNOWN for one in irregular)
     if known or not log.compares or any(UNSTEADY in one.message for one in irregular):
         return irregular
-    context = positions.last + 1
-    if heads := unlike_heads(log, which, context):
-        return heads
-    return by_call(log, dtype) or irregular
+    return unlike_heads(log, which, positions.last + 1) or by_call(log, dtype) or irregular
 
 
 def _not_finite(positions: Integers, matrices: UnitMatrices) -> tuple[str, ...]:
-    """The first position with values that are not finite, in words; empty if there is none."""
+    """Say at which position values first are not finite; empty if all are finite."""
     bad = ~np.isfinite(matrices).all(axis=(1, 2))
     if not bad.any():
         return ()

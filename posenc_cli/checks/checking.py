@@ -1,4 +1,7 @@
-"""A whole rope-check: positions and lengths, the subject, and the report."""
+"""Run a whole rope-check: choose positions and lengths, read the subject, write the report.
+
+In: a `CheckRequest` and a reference. Out: a `Report`. Start reading at `Check.report`.
+"""
 
 from __future__ import annotations
 
@@ -53,51 +56,52 @@ if TYPE_CHECKING:
     from posenc_cli.rotary.subject import GivenArray, Subject
 
 CONTEXT = 131072
-"""Positions that are probed where nothing says how long the context is."""
+"""Length within which positions are sampled if no parameter gives a context length."""
 
 _CONTEXT_NAMES = ("max_position_embeddings", "original_max_position_embeddings")
 
 
 _ADDED, _COMPARED = 2, 4
-"""What an entry costs, as entries that are only computed: rows that are looked at; two factors, of
-the subject and of the reference, that are compared. About 17 million of these a second."""
+"""Costs in units of one computed entry: to inspect an entry of a row, and to compare two factors.
+
+The factors are the subject's and the reference's: about 17 million comparisons a second."""
 
 _FEWER = "--positions start:stop:step selects some; without --len, posenc takes a sample"
 
-_KEPT = 1 << 27
-"""Numbers that are kept of a function, in single precision: 512 MiB."""
+_MOST_KEPT = 1 << 27
+"""Most float32 values of a function that are kept in memory: 512 MiB."""
 
 _COORDINATES = (
     "not checked beyond text positions: the function was given the row numbers, the same on every "
     "axis; to check coordinates, wrap it in a function that looks them up by row number"
 )
-"""What is said of a function that follows axes and was given no coordinates."""
+"""Note on a function that follows axes but got no coordinates."""
 
 _TEXT_BEFORE = 5
-"""Tokens of text before a video, where there is room for them."""
+"""Tokens of text before a video, if there is room for them."""
 
 _DUMP = (
     "save its values: np.save its cos and sin for --tables cos.npy sin.npy, or x and its result "
     "for --rotated x.npy y.npy"
 )
-"""A hint for functions that cannot be called."""
+"""Hint for functions that cannot be called."""
 
 _FEW_ENOUGH = 1 << 16
-"""Positions of a grid that are all looked at unasked: a second or two."""
+"""Most positions of a grid that are all checked by default, in a second or two."""
 
 
 class GivenSubject:
-    """What was given to be checked, by option."""
+    """Subject of a check, given by an option."""
 
     calling: CallRequest
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What may be given, None where it was not."""
+        """Subjects by option; None for options that were not given."""
         raise NotImplementedError
 
     def flags(self) -> list[str]:
-        """The options that were given."""
+        """Return the options that were given."""
         return [flag for flag, value in self.options.items() if value is not None]
 
     def _parts(self) -> tuple[Any, ...]:
@@ -106,7 +110,7 @@ class GivenSubject:
 
     @property
     def text(self) -> str:
-        """What is checked, for a reader."""
+        """Option and names of the subject, for a reader."""
         if not self.flags():
             return "posenc's own tables"
         from posenc_cli.calls.function_process import name_of_function
@@ -119,7 +123,7 @@ class GivenSubject:
 
     @property
     def place(self) -> SourcePlace | None:
-        """The file of the subject, the first of two; of a function where it is defined."""
+        """File of the subject, the first of two; for a function, the place of its definition."""
         from posenc_cli.checks.definition import SourcePlace, definition_place
 
         first = self._parts()[0] if self.flags() else None
@@ -131,9 +135,9 @@ class GivenSubject:
 
 
 class CheckRequest(GivenSubject, Record):
-    """What to check: at most one of the files and the function; none means posenc's own tables.
+    """A subject to check: files or a function; posenc's own tables if nothing is given.
 
-    ``calling`` says how the function is to be called.
+    At most one option may be given. ``calling`` says how to call the function.
     """
 
     tables: tuple[GivenArray, GivenArray] | None = None
@@ -144,7 +148,7 @@ class CheckRequest(GivenSubject, Record):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What may be given, None where it was not."""
+        """Subjects by option; None for options that were not given."""
         return {
             "--tables": self.tables,
             "--inv-freq": self.inv_freq,
@@ -154,9 +158,9 @@ class CheckRequest(GivenSubject, Record):
 
 
 class SubjectError(Exception):
-    """A subject that gave nothing to judge: it cannot be read, raised, hung or ended its process.
+    """A subject that cannot be judged: it cannot be read, raised, hung or ended its process.
 
-    ``error`` says why, as a user is told it.
+    ``error`` holds the message for users.
     """
 
     def __init__(self, error: InvalidInput | Unavailable) -> None:
@@ -166,7 +170,7 @@ class SubjectError(Exception):
 
 @contextlib.contextmanager
 def reading() -> Iterator[None]:
-    """Tell what is wrong with a subject from what is wrong with the command."""
+    """Run a block that reads the subject; its errors become SubjectError."""
     try:
         yield
     except (InvalidInput, Unavailable) as error:
@@ -174,10 +178,10 @@ def reading() -> Iterator[None]:
 
 
 class Check(Record):
-    """A check to be made: the reference by length of sequence, the positions, and the tolerance.
+    """A check to run: the reference for each sequence length, the positions, and the tolerance.
 
-    ``encoding(seq_len)`` is the reference for a length, ``engine(request)`` what computes it.
-    ``positions`` are those asked for, None for the ones that suit the subject.
+    ``encoding(seq_len)`` returns the reference for a length, ``engine(request)`` the engine that
+    computes it. ``positions`` are the requested ones; None chooses some that suit the subject.
     """
 
     asked: CheckRequest
@@ -188,9 +192,9 @@ class Check(Record):
     progress: Progress | None = None
 
     def report(self) -> Report:
-        """The findings, the causes of those that fail, and how long it took to find them.
+        """Return the findings, the causes of failures, and the time it took.
 
-        Raises: SubjectError when the subject cannot be read; InvalidInput when there are several.
+        Raises: SubjectError if the subject cannot be read; InvalidInput if several are given.
         """
         began = time.perf_counter()
         report = self._report()
@@ -217,35 +221,36 @@ class Check(Record):
                 _check_work(where, _ADDED, width)
             from posenc_cli.checks.additive import additive_report
 
-            with np.errstate(all="ignore"):  # a learned table may hold any numbers
+            with np.errstate(all="ignore"):  # a learned table may hold NaN or infinity
                 report = additive_report(request, self.rule, progress=self.progress)
             return replace(report, of=self._sample_size(where))
         if self.asked.tables or self.asked.rotated:
             return self._report_of_rows()
         if self.asked.impl or not flags:
-            lengths = self._switch_lengths(bound)
+            lengths = self._lengths_at_switches(bound)
             if positions is not None:
                 lengths = tuple(n for n in lengths if n < positions.last + 1)
                 lengths += (positions.last + 1,) if lengths else ()
             if lengths:
                 return self._report_of_lengths(lengths)
-        return self._report_of_axes(encoding, positions or self._default(encoding))
+        return self._report_of_axes(encoding, positions or self._default_positions(encoding))
 
-    def _report_of_axes(self, encoding: Encoding, where: Positions) -> Report:
-        """The report at positions, which may lie on several axes."""
-        on_video = self._report_on_video(encoding, where)
+    def _report_of_axes(self, encoding: Encoding, positions: Positions) -> Report:
+        """Return the report at positions, also with coordinates on several axes."""
+        on_video = self._report_on_video(encoding, positions)
         if isinstance(on_video, Report):
             return on_video
-        report = self._report_on(self._reference(encoding, where), where)
+        report = self._report_on(self._reference(encoding, positions), positions)
         if on_video and _takes_positions(report):
-            return _with_text_alone(report, on_video)
-        return self._report_on_text(report, encoding, where) or report
+            return _with_text_positions_only(report, on_video)
+        return self._report_on_text(report, encoding, positions) or report
 
     def _report_on_video(self, encoding: Encoding, positions: Positions) -> Report | str:
-        """The report on a function that takes coordinates, where none were given.
+        """Return the report on a function that is given the coordinates of a video.
 
-        They are those of text around a video, within the positions asked for where these have room
-        for it. Why only text positions can be given, in words; empty of a scheme of one axis.
+        The coordinates are those of text around a video, placed within the requested positions if
+        these have room for it. Returns a reason, in words, if only text positions can be given, and
+        "" for a scheme with one axis.
         """
         room = _room_for_video(positions)
         first = positions.last + 1 if room is None else room
@@ -254,11 +259,11 @@ class Check(Record):
             return ""
         try:
             report = self._report_on(self._reference(video, positions), positions)
-        except (InvalidInput, SubjectError) as error:  # which text positions raise as well, or not
-            return _one_number(error)
+        except (InvalidInput, SubjectError) as error:  # text positions may still work
+            return _one_number_text(error)
         call = report.subject.get("call") or {}
         if not call.get("coordinates"):
-            return _one_number(
+            return _one_number_text(
                 call.get("refused_coordinates") or "no call with coordinates was tried"
             )
         if room is None:
@@ -266,56 +271,58 @@ class Check(Record):
                 f"the requested positions have no {VIDEO_POSITIONS} in a row, on which posenc "
                 "places a video; --set axes=FILE gives coordinates"
             )
-            return _with_text_alone(report, why)
+            return _with_text_positions_only(report, why)
         note = (
             f"coordinates differ by axis: positions {first} to {first + VIDEO_POSITIONS - 1} are "
             "a video of 2 frames with 4 rows and 6 columns, the others are text; "
             "--set axes=FILE sets others"
         )
-        return self._at_text(report, encoding, positions) or replace(
+        return self._better_report_at_text(report, encoding, positions) or replace(
             report, notes=(note, *report.notes)
         )
 
-    def _at_text(self, report: Report, text: Encoding, positions: Positions) -> Report | None:
-        """The report at text positions, where it says more than one of several axes.
+    def _better_report_at_text(
+        self, report: Report, text: Encoding, positions: Positions
+    ) -> Report | None:
+        """Return the report at text positions if it says more than ``report`` on several axes.
 
-        None where that holds, or speaks of coordinates that the function finds itself; of
-        coordinates that it was given, where these show what is wrong.
+        Returns None if ``report`` is right, or if the function got coordinates and the cause is
+        known.
         """
         coordinates = report.subject["call"]["coordinates"]
-        if report.ok or (coordinates and _explained(report)):
+        if report.ok or (coordinates and _is_fully_explained(report)):
             return None
         try:
-            own = self._report_on(self._reference(text, positions), positions)
-        except (InvalidInput, SubjectError):  # of what takes coordinates alone
+            at_text = self._report_on(self._reference(text, positions), positions)
+        except (InvalidInput, SubjectError):  # it may take only coordinates
             return None
-        named = _explained(own) and not _explained(report)
-        consistent = any(one.check == FindingName.RELATIVE and one.ok for one in own.findings)
-        says_more = (named and not own.ok) if coordinates else (named or consistent)
-        return own if says_more else None
+        named = _is_fully_explained(at_text) and not _is_fully_explained(report)
+        consistent = any(one.check == FindingName.RELATIVE and one.ok for one in at_text.findings)
+        says_more = (named and not at_text.ok) if coordinates else (named or consistent)
+        return at_text if says_more else None
 
     def _report_on_text(
         self, report: Report, encoding: Encoding, positions: Positions
     ) -> Report | None:
-        """The report at text positions, where it says more of a function that takes positions."""
+        """Return the report at text positions if it says more, for a function of positions."""
         roles = _roles(report)
-        placed = "positions" in roles and not roles & {*TABLES}
-        text = text_encoding(encoding) if placed and not report.ok else None
-        own = None if text is None else self._at_text(report, text, positions)
-        if own is None:
+        uses_positions = "positions" in roles and not roles & {*TABLES}
+        text = text_encoding(encoding) if uses_positions and not report.ok else None
+        at_text = None if text is None else self._better_report_at_text(report, text, positions)
+        if at_text is None:
             return None
         return replace(
-            own,
+            at_text,
             reference=report.reference,
             title=report.title,
-            notes=(_COORDINATES, *own.notes),
+            notes=(_COORDINATES, *at_text.notes),
             unchecked=_COORDINATES,
         )
 
-    def _switch_lengths(self, bound: Bound) -> tuple[int, ...]:
-        """The lengths around which the rotation changes; none where its length was given.
+    def _lengths_at_switches(self, bound: Bound) -> tuple[int, ...]:
+        """Return sequence lengths around which the rotation changes; none if the length is fixed.
 
-        None of one that is another at every length, from the first on, either.
+        None either for a scheme that changes at every length from the first on.
         """
         if bound.rotation.waves.growth is not None:
             return ()
@@ -327,15 +334,13 @@ class Check(Record):
         switches = length_rule(bound.scheme, given).switches
         lengths = [n for switch in switches for n in (switch - 2, switch - 1, switch) if n > 1]
         distinct = tuple(dict.fromkeys(lengths))
-        if len(distinct) > 1 and self._params(distinct[0]) == self._params(distinct[-1]):
+        if len(distinct) < 2:
             return ()
-        return distinct if len(distinct) > 1 else ()
+        first, last = (self.encoding(n).bound.params for n in (distinct[0], distinct[-1]))
+        return () if first == last else distinct
 
-    def _params(self, length: int) -> Mapping[str, Any]:
-        return self.encoding(length).bound.params
-
-    def _files(self) -> subjects.Matrices:
-        """The two files that have a row a position."""
+    def _read_row_files(self) -> subjects.Matrices:
+        """Read the two files that have one row for each position."""
         if self.asked.rotated:
             return subjects.matrix_pair(*self.asked.rotated, "--rotated")
         first, second = self.asked.tables or ("", "")
@@ -344,39 +349,35 @@ class Check(Record):
         return subjects.matrix_pair(first, second, "--tables")
 
     def _report_of_rows(self) -> Report:
-        """The report on files that have a row a position."""
-        probe = self.encoding(self.positions.last + 1 if self.positions else None)
-        positions = self.positions
+        """Return the report on files that have one row for each position."""
         with reading():
-            files = self._files()
-        if positions is None:
-            rows = files[0].shape[0]
-            positions = Positions.contiguous(0, rows)
-            probe = self.encoding(rows)
-        reference = self._reference(probe, positions)
-        return self._report_on(reference, positions, files=files)
+            files = self._read_row_files()
+        rows = files[0].shape[0]
+        encoding = self.encoding(self.positions.last + 1 if self.positions else rows)
+        positions = self.positions or Positions.contiguous(0, rows)
+        return self._report_on(self._reference(encoding, positions), positions, files=files)
 
     def _report_of_lengths(self, lengths: tuple[int, ...]) -> Report:
-        """One report of a scheme that changes with the length of the sequence."""
+        """Merge reports at several lengths, for a scheme that depends on the sequence length."""
         if self.positions is not None:
             last = self._reference(self.encoding(lengths[-1]), self.positions)
             self._check_work(last, self.positions)
         reports = []
         for length in lengths:
             encoding = self.encoding(length)
-            where = Positions.contiguous(0, length)
+            positions = Positions.contiguous(0, length)
             if self.positions is None:
-                where = probing_positions(length)
+                positions = probing_positions(length)
             elif length == self.positions.last + 1:
-                where = self.positions
-            report = self._report_on(self._reference(encoding, where), where, whole=True)
-            reports.append(_at_length(report, length))
+                positions = self.positions
+            report = self._report_on(self._reference(encoding, positions), positions, whole=True)
+            reports.append(_with_length(report, length))
         return replace(
-            merge_reports(reports, last=True),  # the longest shows most
+            merge_reports(reports, last=True),  # the longest sequence shows most
             notes=(f"sequences of {', '.join(map(str, lengths))} positions", *reports[0].notes),
         )
 
-    def _default(self, encoding: Encoding) -> Positions:
+    def _default_positions(self, encoding: Encoding) -> Positions:
         waves = encoding.bound.rotation.waves
         if waves.capacity is not None:
             count = waves.capacity.positions
@@ -404,7 +405,7 @@ class Check(Record):
                 f"{self.asked.flags()[0]}: position 0 alone shows nothing, as it is not rotated"
             )
         self._check_work(reference, positions)
-        # What others computed may be no number, or too large for any product.
+        # The subject's values may be NaN, or overflow in products.
         with np.errstate(all="ignore"):
             with reading():
                 if files is None:
@@ -422,12 +423,12 @@ class Check(Record):
         examination = examine(subject, reference, self.rule, progress=self.progress)
         bound = reference.encoding.bound
         pairing = subject.own.pairing
-        where = subject.own.places
+        rows = subject.own.places
         diagnosis = () if examination.ok else _diagnosis(examination)
         unevaluated = subject.far_wider(reference) and not any(why.residual for why in diagnosis)
-        notes = (*subject.notes, *self._sample_notes(where), *_call_notes(subject))
+        notes = (*subject.notes, *self._sample_notes(rows), *_call_notes(subject))
         if examination.ok:
-            notes = (*order_notes(subject), *axis_notes(reference, where), *notes)
+            notes = (*order_notes(subject), *axis_notes(reference, rows), *notes)
         elif not examination.others_differ:
             notes += tuple(f"besides: {one.text}" for one in subject.other_calls)
         if unevaluated:
@@ -443,8 +444,8 @@ class Check(Record):
                 **({} if subject.call is None else {"call": subject.call}),
             },
             reference={"scheme": bound.scheme.name, "params": dict(bound.params)},
-            positions=str(where.positions),
-            count=0 if unevaluated else where.count,
+            positions=str(rows.positions),
+            count=0 if unevaluated else rows.count,
             pairs=subject.own.pairs,
             findings=examination.findings,
             diagnosis=diagnosis,
@@ -453,33 +454,33 @@ class Check(Record):
             title=reference.text,
             curve=tuple(examination.survey.errors) if examination.survey else (),
             shares=tuple(examination.survey.shares) if examination.survey else (),
-            of=self._sample_size(where.positions),
+            of=self._sample_size(rows.positions),
             accepted_by=accepting_rule(examination, diagnosis),
         )
 
     def _sample_size(self, positions: Positions) -> int | None:
-        """How many positions these are a sample of, None where they were asked for or are all."""
+        """Return how many positions were sampled from; None if they are all or were requested."""
         last = positions.last
         return None if self.positions is not None or positions.count > last else last + 1
 
     def _check_work(self, reference: Reference, positions: Positions) -> None:
-        """Refuse more positions than a check gets through in minutes, or keeps in memory.
+        """Refuse more positions than a check can compare in minutes, or keep in memory.
 
-        Rows of files are there, however many.
+        Files are not limited: their rows exist already.
         """
         if self.asked.tables or self.asked.rotated:
             return
         _check_work(positions, _COMPARED, 2 * reference.pairs)
         if self.asked.impl:
-            # Of each pair its rotated and its mirrored part, complex numbers both.
-            most = _KEPT // (4 * reference.pairs)
+            # Each pair has a rotated and a mirrored part, both complex.
+            most = _MOST_KEPT // (4 * reference.pairs)
             check_size(positions.option, positions.count, most, "positions", hint=_FEWER)
 
-    def _sample_notes(self, where: PositionRows) -> tuple[str, ...]:
-        """What to know where a function was not asked for every position."""
-        if self.positions is not None or not self.asked.impl or where.count > where.positions.last:
+    def _sample_notes(self, rows: PositionRows) -> tuple[str, ...]:
+        """Return a note if a function was called only for a sample of the positions."""
+        if self.positions is not None or not self.asked.impl or rows.count > rows.positions.last:
             return ()
-        tried = f"{where.count} positions up to {where.positions.last} were tried"
+        tried = f"{rows.count} positions up to {rows.positions.last} were tried"
         return (f"{tried}; --len N tries all N",)
 
     def _subject(self, reference: Reference, positions: Positions, *, whole: bool) -> Subject:
@@ -508,37 +509,36 @@ class Check(Record):
 
 
 def _diagnosis(examination: Examination) -> tuple[Explanation, ...]:
-    """The causes of findings that fail."""
-    from posenc_cli.diagnosis.diagnose import diagnose  # slow to import, and most checks hold
+    from posenc_cli.diagnosis.diagnose import diagnose  # slow to import, and most checks pass
 
     return diagnose(examination)
 
 
 def _roles(report: Report) -> set[str]:
-    """The roles of what a function was given."""
+    """Return the roles of the arguments that a function was called with."""
     return {*((report.subject.get("call") or {}).get("form") or "").split(", ")}
 
 
 def _takes_positions(report: Report) -> bool:
-    """Whether a function rotates by positions that it is given or counts, not by given tables."""
+    """Return whether a function rotates by positions it receives or counts, not by given tables."""
     roles = _roles(report)
     return bool(roles & {"x", "q", "k", "positions", "length"}) and not roles & {*TABLES}
 
 
-def _with_text_alone(report: Report, why: str) -> Report:
-    """A report that says that coordinates that differ by axis were not given, and why."""
-    told = "not checked beyond text positions: each is the same number on every axis"
-    unchecked = f"{told}; {why}"
+def _with_text_positions_only(report: Report, why: str) -> Report:
+    """Add a note to a report: coordinates that differ by axis were not checked, and why."""
+    summary = "not checked beyond text positions: each is the same number on every axis"
+    unchecked = f"{summary}; {why}"
     return replace(report, notes=(unchecked, *report.notes), unchecked=unchecked)
 
 
-def _one_number(why: Exception | str) -> str:
-    """That a function takes no coordinates, with the first line of its error."""
+def _one_number_text(why: Exception | str) -> str:
+    """Say that a function takes no coordinates, with the first line of its error."""
     return f"the function takes one number for each row ({str(why).partition(chr(10))[0]})"
 
 
 def _room_for_video(positions: Positions) -> int | None:
-    """The first position of a video within positions, some text before it; None: no room."""
+    """Return the first position of a video, after some text if possible; None without room."""
     for indices in positions.ranges:
         room = len(indices) - VIDEO_POSITIONS
         if room >= 0 and indices.step == 1:
@@ -546,8 +546,8 @@ def _room_for_video(positions: Positions) -> int | None:
     return None
 
 
-def _explained(report: Report) -> bool:
-    """Whether the first cause leaves nothing over."""
+def _is_fully_explained(report: Report) -> bool:
+    """Return whether the first cause explains every value."""
     return any(
         why.cause != Cause.UNKNOWN and (why.residual is None or why.residual.whole)
         for why in report.diagnosis[:1]
@@ -555,7 +555,6 @@ def _explained(report: Report) -> bool:
 
 
 def _call_notes(subject: Subject) -> tuple[str, ...]:
-    """How a function was called."""
     if subject.call is None:
         return ()
     call = subject.call
@@ -570,19 +569,19 @@ def _call_notes(subject: Subject) -> tuple[str, ...]:
 
 
 def _check_work(positions: Positions, cost: int, width: int) -> None:
-    """Refuse more positions, of ``width`` entries that cost so much, than take some minutes."""
+    """Refuse positions that take too many minutes, each with ``width`` entries of this ``cost``."""
     most = COMPUTED_CELLS // (cost * width)
     check_size(positions.option, positions.count, most, "positions", hint=_FEWER)
 
 
 def _request(encoding: Encoding, positions: Positions) -> Request:
     request = Request(encoding, positions, Precision.of(FLOAT64, None))
-    request.plan()  # which refuses positions that the scheme does not have
+    request.plan()  # refuses positions that the scheme does not have
     return request
 
 
-def _at_length(report: Report, length: int) -> Report:
-    """The report, with the length of the sequence in each failed finding."""
+def _with_length(report: Report, length: int) -> Report:
+    """Name the sequence length in each failed finding of a report."""
     findings = tuple(
         finding
         if finding.ok
@@ -593,23 +592,23 @@ def _at_length(report: Report, length: int) -> Report:
 
 
 def probing_positions(context: int) -> Positions:
-    """Positions that find most mistakes within ``context``, at the cost of a few hundred.
+    """Return a few hundred positions that reveal most bugs within ``context``.
 
-    The first in a row; then those around which number formats run out of integers and contexts
-    end: the powers of two; and the last.
+    These are the first positions in a row, those around powers of two, and the last. At powers of
+    two, number formats run out of integers and contexts end.
 
     >>> str(probing_positions(300))
     '0:64,127:130,255:259,298:300'
     """
     numbers = {*range(64), context - 2, context - 1}
     for power in (1 << k for k in range(7, context.bit_length() + 1)):
-        # 257 and 2049 are the first whole numbers that bfloat16 and float16 lack.
+        # 257 and 2049 are the first integers that bfloat16 and float16 cannot represent.
         numbers |= {*range(power - 1, power + (3 if power in (256, 2048) else 2))}
     return Positions(consecutive_ranges(sorted(n for n in numbers if 0 <= n < context)))
 
 
 def context_of(params: Mapping[str, Any]) -> int:
-    """How long the context is that parameters speak of.
+    """Return the context length that parameters imply, or a default.
 
     >>> context_of({"original_max_position_embeddings": 8192, "factor": 8.0})
     65536
@@ -617,12 +616,12 @@ def context_of(params: Mapping[str, Any]) -> int:
     contexts = [int(params[name]) for name in _CONTEXT_NAMES if params.get(name)]
     if not contexts:
         return CONTEXT
-    stretched = int(min(contexts) * (params.get("factor") or 1))
-    return max(64, min(max(*contexts, stretched), 2**40))
+    extended = int(min(contexts) * (params.get("factor") or 1))
+    return max(64, min(max(*contexts, extended), 2**40))
 
 
 def _suitable_positions(encoding: Encoding) -> Positions:
-    """Positions that suit an encoding that rotates nothing, and that it has."""
+    """Return default positions for an encoding that does not rotate."""
     content = encoding.bound.content
     if encoding.bound.scheme.kind == "relative":
         return Positions.contiguous(0, 64)

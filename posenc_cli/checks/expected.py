@@ -1,8 +1,8 @@
-"""The expected values of a subject that does not rotate, also for a changed reference.
+"""Compute the expected values of a subject that does not rotate, also for a changed reference.
 
 Four forms: ``rows`` (n, d) of positions or offsets, ``scores`` (heads, queries, keys), ``slopes``
-(heads,) and ``buckets`` (n,). Each value stands at a place, and can be computed at any places, so
-that a change of the reference is tried at a few of them and then compared everywhere.
+(heads,) and ``buckets`` (n,). Each value belongs to a place and can be computed at any places. So a
+change of the reference is tried at a few of them, and then compared everywhere.
 """
 
 from __future__ import annotations
@@ -38,50 +38,49 @@ if TYPE_CHECKING:
 
 Form = Literal["rows", "scores", "slopes", "buckets", "rotations"]
 
-_FORMULA = 3e-6
-"""Of a score: what float32 code may show that computes it in some steps."""
-_SMALL = 1e-3
-"""Of the largest score of a head: smaller ones may err by as much as one of this size."""
+_SCORE_FORMULA = 3e-6
+"""Relative error of a score that float32 code may compute in several steps."""
+_SMALL_SCORE = 1e-3
+"""Share of a head's largest score; smaller scores may have the error of one this large."""
 _ARITHMETIC = 4
-"""Times what posenc's own float32 arithmetic errs: other code rounds in another order."""
+"""Multiple of posenc's own float32 error: other code rounds in another order."""
 _LOOKED_UP = 4
 """Roundings of a row that is looked up, or computed in a step or two."""
-_SINGLE = 2.0**-24
-_ROWS, _QUERIES = 40, 20
-"""Places at which a change is tried before it is compared everywhere."""
-_BUCKETS = 1 << 14
+_UNIT_FLOAT32 = 2.0**-24
+_SAMPLED_ROWS, _SAMPLED_QUERIES = 40, 20
+"""Numbers of places at which a change is tried before it is compared everywhere."""
+_SAMPLED_BUCKETS = 1 << 14
 
 
 class ValuePlaces(Record):
-    """Where values stand: positions of rows or queries, or heads (n,); and of keys.
+    """Places of values: positions of rows or queries, or heads (n,); and positions of keys.
 
-    Scores have every pair of a query and a key, buckets the pairs that stand side by side.
+    Scores have every pair of a query and a key. Buckets have the pairs at equal indices.
     """
 
     at: NumberArray
     keys: NumberArray | None = None
 
     def moved(self, move: Callable[[NumberArray], NumberArray]) -> ValuePlaces:
-        """The places that positions are moved to, those of keys too."""
+        """Return the places with mapped positions, also of keys."""
         return ValuePlaces(move(self.at), None if self.keys is None else move(self.keys))
 
     @property
     def later(self) -> Flags:
-        """Which keys of scores come after the query: (queries, keys)."""
+        """Mask of the keys that come after the query. Shape: (queries, keys)."""
         assert self.keys is not None
         return np.asarray(self.keys[None] > self.at[:, None])
 
 
 class Change(Record):
-    """One thing that a reference may have otherwise, in words; all of its fields may be left out.
+    """One difference from a reference, in words; every other field is optional.
 
-    ``params`` are other parameters, ``rates`` makes other frequencies of the right ones, and
-    ``places`` are the places that values are those of. ``make`` computes values in place of the
-    formula, of rotations a `PairMap`, and ``values`` changes those that were computed, each by
-    itself. ``order`` says which column of rows, or head of scores, stands at each place;
-    ``rounding`` is a format that values were rounded to. ``code`` and ``remedy`` take the place of
-    those of the row of the table. A ``general`` one is said only where no other explains the
-    values.
+    ``params`` are other parameters. ``rates`` maps the right frequencies to others. ``places`` maps
+    places to the ones whose values are found there. ``make`` computes values in place of the
+    formula: for rotations, a `PairMap`. ``values`` changes computed values one by one. ``order``
+    maps each place to the column of rows, or the head of scores, that it holds. ``rounding`` is a
+    format to which values were rounded. ``code`` and ``remedy`` replace those of the table's row. A
+    ``general`` change is reported only if no other change explains the values.
     """
 
     text: str
@@ -98,15 +97,14 @@ class Change(Record):
 
 
 class Expected(Record):
-    """The reference of one form, and the subject's values ``found`` at its places.
+    """A reference in one form, and the subject's values ``found`` at its places.
 
-    ``parts``: places are whole numbers of 1/parts of a position. ``dtype`` is the format of the
-    subject, ``lookup`` a learned table, ``other_tables`` are those of the same file, by name.
-    ``transposed``: the subject was read with rows for columns. ``head`` is the one that scores are
-    of, None for all. ``vectors`` (n, d) are what rows were added to, and ``slack`` is what rows may
-    be off by for that; ``stretch`` is what angles are multiplied by, ``rates`` makes other
-    frequencies. ``rounding`` is a format that values are known to be rounded to. ``gaps``: what is
-    NaN in ``found`` is not compared.
+    ``parts``: places count 1/parts of a position. ``dtype`` is the subject's format. ``lookup``
+    reads a learned table, ``other_tables`` returns the others in its file, by name. ``transposed``:
+    the subject was read with rows and columns swapped. ``head`` is the head of the scores, None for
+    all. ``vectors`` (n, d) are the inputs of the addition, and ``slack`` is the error that this
+    allows. ``stretch`` multiplies angles, and ``rates`` maps frequencies to others. ``rounding`` is
+    a format to which values are known to be rounded. ``gaps``: NaN in ``found`` is not compared.
     """
 
     form: Form
@@ -131,18 +129,18 @@ class Expected(Record):
 
     @property
     def parameters(self) -> Mapping[str, Parameter]:
-        """The parameters that the source declares."""
+        """Parameters that the source declares."""
         return self.source.parameters
 
     @cached_property
     def content(self) -> Content:
-        """What the scheme gives with these parameters.
+        """Content of the scheme with these parameters.
 
-        Raises: InvalidInput where it gives nothing with them.
+        Raises: InvalidInput if it has none with them.
         """
         assert isinstance(self.source, Scheme)
         key = tuple((name, value) for name, value in self.params.items() if value is not None)
-        return _content(self.source, key, self.seq_len)
+        return _cached_content(self.source, key, self.seq_len)
 
     @property
     def is_waves(self) -> bool:
@@ -158,17 +156,19 @@ class Expected(Record):
 
     @property
     def positions(self) -> NumberArray:
-        """The positions of the places, in parts of 1 no more."""
+        """Positions of the places, as numbers of whole positions."""
         return self.places.at if self.parts == 1 else self.places.at / self.parts
 
     def right(self) -> NumberArray:
-        """The values that belong there, exactly rounded to float64."""
+        """Return the expected values, exactly rounded to float64."""
         if self.form == "buckets":
             return bucket_numbers(self.source, self.params, self.places, self.seq_len)
         if self.form == "slopes":
-            heads, bias, own = (self.params[name] for name in ("heads", "max_bias", "slopes"))
-            every = exact_slopes(heads, max_bias=bias, rule=own)
-            slopes: NumberArray = np.asarray(every)[self.places.at]
+            heads, bias, convention = (
+                self.params[name] for name in ("heads", "max_bias", "slopes")
+            )
+            slopes_of_all = exact_slopes(heads, max_bias=bias, rule=convention)
+            slopes: NumberArray = np.asarray(slopes_of_all)[self.places.at]
             return round_to_half(slopes, self.rounding) if self.rounding else slopes
         if self.form == "scores":
             return self._scores("exact")
@@ -176,13 +176,13 @@ class Expected(Record):
         precision = Precision.of(FLOAT64, None)
         rule = row_rule(content, self.lookup, None, precision=precision, engine=Engine())
         at = self.places.at
-        with self._answerable():
+        with self._computing():
             if content.weights is None or content.farthest is not None:
                 return np.asarray(rule(at.astype(np.int64)), np.float64)
             last = content.capacity.positions if content.capacity else content.weights.rows
-            held = (at >= 0) & (at < last)
+            exists = (at >= 0) & (at < last)
             rows = np.full((at.size, content.width), np.nan)
-            rows[held] = rule(at[held].astype(np.int64))
+            rows[exists] = rule(at[exists].astype(np.int64))
             return rows
 
     def _scores(self, arithmetic: Literal["exact", "float64", "float32"]) -> RealRows:
@@ -193,42 +193,50 @@ class Expected(Record):
             content, self.lookup, precision=precision, engine=Engine(arithmetic=arithmetic)
         )
         queries, keys = (each.astype(np.int64) for each in (self.places.at, self.places.keys))
-        with self._answerable():
-            every = self.of_heads(range(content.heads))
-            heads = scores_of_heads(content, rule, every, queries, keys)
+        with self._computing():
+            head_numbers = self.select_heads(range(content.heads))
+            heads = scores_of_heads(content, rule, head_numbers, queries, keys)
             return np.stack([np.asarray(scores, np.float64) for scores in heads])
 
-    def of_heads(self, every: Any) -> Any:
-        """What is compared of a sequence that has one entry a head."""
-        return every if self.head is None else every[self.head : self.head + 1]
+    def select_heads(self, values: Any) -> Any:
+        """Return the part of a per-head sequence that is compared."""
+        return values if self.head is None else values[self.head : self.head + 1]
 
-    def _answerable(self) -> Any:
+    def _computing(self) -> Any:
         assert isinstance(self.source, Scheme)
         return self.source.answerable()
 
     @cached_property
     def frequencies(self) -> Reals:
-        """The frequencies of waves, in radians per position, in float64: (waves,)."""
+        """Frequencies of waves in radians per position, in float64. Shape: (waves,)."""
         waves = self.content.waves
         assert waves is not None
         with np.errstate(all="ignore"):
-            own = np.asarray(waves.frequencies(np), np.float64)
-            return own if self.rates is None else self.rates(own)
+            right = np.asarray(waves.frequencies(np), np.float64)
+            return right if self.rates is None else self.rates(right)
 
-    def followed(self, axes: tuple[int, ...] | None = None) -> NumberArray:
-        """What angles are multiples of, (n, waves) or (n, 1); pairs may follow other ``axes``."""
+    def angle_positions(self, axes: tuple[int, ...] | None = None) -> NumberArray:
+        """Return the positions or coordinates that angles are multiples of: (n, waves) or (n, 1).
+
+        ``axes`` gives, for each axis, the axis whose coordinate is used instead.
+        """
         waves = self.content.waves
         assert waves is not None
         coordinates = waves.coordinates
         if coordinates is None or coordinates.at is None:
             return self.positions[:, None] * self.stretch
         at = self.positions
-        along = coordinates.at(at if coordinates.domain == "real" else at.astype(np.int64))
-        order = axes or tuple(range(len(along)))
-        return np.stack([along[order[axis]] for axis in coordinates.axes], axis=1) * self.stretch
+        coordinates_by_axis = coordinates.at(
+            at if coordinates.domain == "real" else at.astype(np.int64)
+        )
+        order = axes or tuple(range(len(coordinates_by_axis)))
+        return (
+            np.stack([coordinates_by_axis[order[axis]] for axis in coordinates.axes], axis=1)
+            * self.stretch
+        )
 
     def placed(self, cos: RealRows, sin: RealRows) -> RealRows:
-        """Cosines and sines (n, waves) in their columns: (n, columns)."""
+        """Put cosines and sines (n, waves) into their columns: (n, columns)."""
         content = self.content
         rows = np.zeros((cos.shape[0], content.width))
         for placement in content.columns().placements:
@@ -239,7 +247,7 @@ class Expected(Record):
 
     @property
     def wave_columns(self) -> tuple[Integers, Integers]:
-        """The columns of the sine and of the cosine of each wave, -1 where it has none."""
+        """Columns of the sine and of the cosine of each wave; -1 if there is none."""
         content = self.content
         assert content.waves is not None
         columns = {name: np.full(content.waves.count, -1) for name in ("sin", "cos")}
@@ -249,17 +257,17 @@ class Expected(Record):
                 columns[placement.function][placement.waves] = places
         return columns["sin"], columns["cos"]
 
-    def angles(self, frequencies: Reals | None = None) -> RealRows:
-        """The angles of waves: (n, waves)."""
-        own: RealRows = self.followed() * (self.frequencies if frequencies is None else frequencies)
-        return own
+    def angles(self) -> RealRows:
+        """Return the angles of waves: (n, waves)."""
+        angles: RealRows = self.angle_positions() * self.frequencies
+        return angles
 
     def waves(self, angles: RealRows) -> RealRows:
-        """The rows of waves at angles."""
+        """Return the rows of waves at angles."""
         return self.placed(np.cos(angles), np.sin(angles))
 
     def with_change(self, change: Change) -> Expected:
-        """The reference that has another parameter, or belongs to other places."""
+        """Return the reference with a change's parameters, frequencies, rounding and places."""
         other = replace(
             self,
             rates=change.rates or self.rates,
@@ -270,13 +278,13 @@ class Expected(Record):
 
     @property
     def absent(self) -> Flags:
-        """Which values found are not compared."""
+        """Mask of the found values that are not compared."""
         return np.isnan(self.found) & self.gaps
 
     def changed(self, change: Change) -> NumberArray:
-        """The values of a changed reference at these places.
+        """Return the values of a changed reference at these places.
 
-        Raises: InvalidInput where it has none.
+        Raises: InvalidInput if it has none.
         """
         other = self.with_change(change)
         if change.make is not None:
@@ -290,119 +298,123 @@ class Expected(Record):
         return self.altered(values, change)
 
     def altered(self, values: NumberArray, change: Change) -> NumberArray:
-        """Values that were computed, as a change leaves them."""
+        """Apply the order and values of a change to computed values."""
         if change.order is not None:
             values = values[:, change.order] if self.form == "rows" else values[change.order]
         return values if change.values is None else change.values(values, self)
 
-    def allowed(self, right: NumberArray, *, drawn: Change | None = None) -> NumberArray:
-        """What right values may be off by, of the subject's format, in the shape of ``right``.
+    def allowed(self, right: NumberArray, *, change: Change | None = None) -> NumberArray:
+        """Return the error that right values may have in the subject's format, shaped as ``right``.
 
-        Those of a ``drawn`` change are what its own frequencies and positions allow.
+        With a ``change``, its own frequencies and positions set the error.
         """
         if self.form == "buckets":
             return np.zeros(right.shape)
         if isinstance(self.rule, float):
             return np.full(right.shape, max(self.rule, smallest("float32")))
-        other = self if drawn is None else self.with_change(drawn)
+        other = self if change is None else self.with_change(change)
         if other.is_waves:
-            return other.wave_tolerance(drawn)
+            return other.wave_tolerance(change)
         rounding = unit(rounded_to(self.rule, self.dtype))
         if self.form == "slopes":
-            share, least = slope_tolerance(other.params["heads"], self.rule, self.dtype), 0.0
+            share, floor = slope_tolerance(other.params["heads"], self.rule, self.dtype), 0.0
         elif self.form == "scores":
-            share, least = 2 * max(rounding, _SINGLE) + _FORMULA, 1e-30
+            share, floor = 2 * max(rounding, _UNIT_FLOAT32) + _SCORE_FORMULA, 1e-30
             finite = np.where(np.isfinite(right), np.abs(right), 0)
             largest = finite.max(axis=(1, 2), keepdims=True)
-            right = np.maximum(np.abs(right), _SMALL * largest)
+            right = np.maximum(np.abs(right), _SMALL_SCORE * largest)
         else:
-            share = _LOOKED_UP * max(rounding, _SINGLE)
-            least = smallest(self.dtype)
-        near: NumberArray = share * np.abs(right) + least
-        return near
+            share = _LOOKED_UP * max(rounding, _UNIT_FLOAT32)
+            floor = smallest(self.dtype)
+        errors: NumberArray = share * np.abs(right) + floor
+        return errors
 
     def near(self, values: NumberArray, change: Change) -> Flags:
-        """Which values found are those of a change, NaN being NaN."""
+        """Return which found values are those of a change; NaN equals NaN."""
         found = np.asarray(self.found, np.float64)
-        allowed = np.abs(self.allowed(values, drawn=change)) + self.slack
+        allowed = np.abs(self.allowed(values, change=change)) + self.slack
         rounding = change.rounding or self.rounding
         share = 0.0
-        if rounding:  # one that cuts moves a value by twice as much, and toward 0
+        if rounding:  # truncation moves a value by up to twice as much, and toward 0
             share = (2.02 if rounding == CUT_BFLOAT16 else 1.01) * unit(rounding.split()[0])
         added = 0.0 if self.vectors is None or not change.rounding else self.vectors
-        size = np.abs(values + added)  # of what was rounded; rows may be before they are added
-        near = allowed + share * (size if self.vectors is None else size + np.abs(values))
-        close = np.isfinite(values) & (np.abs(found - values) <= near)
+        size = np.abs(values + added)  # the sum was rounded, or the rows before the addition
+        limit = allowed + share * (size if self.vectors is None else size + np.abs(values))
+        close = np.isfinite(values) & (np.abs(found - values) <= limit)
         if rounding == CUT_BFLOAT16:
             close &= np.abs(found + added) <= size + allowed
-        odd = (found == values) | (np.isnan(found) & np.isnan(values)) | self.absent
-        return np.asarray(close | (odd & ~np.isfinite(found)))
+        identical = (found == values) | (np.isnan(found) & np.isnan(values)) | self.absent
+        return np.asarray(close | (identical & ~np.isfinite(found)))
 
-    def wave_tolerance(self, drawn: Change | None) -> RealRows:
-        """What rows of waves may be off by: a share of the angle of each column, and a floor."""
+    def wave_tolerance(self, change: Change | None) -> RealRows:
+        """Return the allowed error of waves: a share of each column's angle, and a floor."""
         waves = self.content.waves
         assert waves is not None
         scale = float(waves.scale)
         tolerance = Tolerance.of(self.rule, dtype=self.dtype, roundings=1, amplitude=scale)
-        along = self.followed()
-        if drawn is None or drawn.make is None:
+        positions = self.angle_positions()
+        if change is None or change.make is None:
             rates = self.frequencies
-            cells = np.broadcast_to(tolerance.cells(along, rates), (len(along), rates.size))
+            cells = np.broadcast_to(tolerance.cells(positions, rates), (len(positions), rates.size))
             allowed = self.placed(cells, cells)
-        else:  # by how much its columns change where all angles do
+        else:  # from the change of its columns when all angles change a little
             nudged = replace(self, stretch=self.stretch * (1 + (tolerance.per_angle or 1e-6)))
-            apart = np.abs(drawn.make(nudged) - drawn.make(self))
-            far = np.abs(along).max(axis=1, keepdims=True)
-            allowed = far * (apart / np.maximum(far, 1)).max(axis=0) + tolerance.floor
-        if drawn is not None:
-            moved = np.abs(self.altered(allowed, drawn) - self.altered(0 * allowed, drawn))
-            allowed = moved if np.isfinite(moved).all() else allowed.max(axis=1, keepdims=True)
+            differences = np.abs(change.make(nudged) - change.make(self))
+            largest = np.abs(positions).max(axis=1, keepdims=True)
+            allowed = largest * (differences / np.maximum(largest, 1)).max(axis=0) + tolerance.floor
+        if change is not None:
+            altered = np.abs(self.altered(allowed, change) - self.altered(0 * allowed, change))
+            allowed = altered if np.isfinite(altered).all() else allowed.max(axis=1, keepdims=True)
         return np.maximum(allowed, tolerance.floor)
 
-    def judged(self, right: NumberArray) -> NumberArray:
-        """What right values may be off by, also by the arithmetic of float32 code."""
+    def tolerated(self, right: NumberArray) -> NumberArray:
+        """Return the error that right values may have, including that of float32 arithmetic."""
         allowed = self.allowed(right) + self.slack
         if self.form == "scores" and self.rule == "auto":
             allowed = allowed + _ARITHMETIC * np.abs(self._scores("float32") - right)
         return allowed
 
     def at_places(self, rows: Any, keys: Any = slice(None)) -> Expected:
-        """The reference at some of its rows, queries, heads or pairs; of scores at some keys."""
-        at, own = self.places.at[rows], self.places.keys
+        """Return the reference at some rows, queries, heads or pairs; for scores, at some keys."""
+        at, own_keys = self.places.at[rows], self.places.keys
         if self.form == "scores":
-            assert own is not None
+            assert own_keys is not None
             found = self.found[:, rows][:, :, keys]
-            return replace(self, places=ValuePlaces(at, own[keys]), found=found)
-        own = own if own is None else own[rows]
+            return replace(self, places=ValuePlaces(at, own_keys[keys]), found=found)
+        own_keys = own_keys if own_keys is None else own_keys[rows]
         vectors = self.vectors if self.vectors is None else self.vectors[rows]
-        return replace(self, places=ValuePlaces(at, own), found=self.found[rows], vectors=vectors)
+        return replace(
+            self, places=ValuePlaces(at, own_keys), found=self.found[rows], vectors=vectors
+        )
 
     def sample(self, wrong: Integers | Sequence[int] = ()) -> Expected:
-        """The reference at some of its places: at both ends, and where rows are known as wrong."""
+        """Return the reference at some places: at both ends, and at rows known to be ``wrong``."""
         count = self.places.at.size
         if self.form == "rows":
-            return self.at_places(_with(_spread(count, _ROWS), wrong))
+            return self.at_places(_union(_rows_to_sample(count, _SAMPLED_ROWS), wrong))
         if self.form == "scores":
             assert self.places.keys is not None
-            keys = _spread(self.places.keys.size, _QUERIES)
-            return self.at_places(_with(_spread(count, _QUERIES), wrong), keys)
-        if self.form == "buckets" and count > _BUCKETS:
-            some = np.linspace(0, count - 1, _BUCKETS).astype(np.int64)
-            return self.at_places(_with(some, wrong))
+            keys = _rows_to_sample(self.places.keys.size, _SAMPLED_QUERIES)
+            return self.at_places(_union(_rows_to_sample(count, _SAMPLED_QUERIES), wrong), keys)
+        if self.form == "buckets" and count > _SAMPLED_BUCKETS:
+            some = np.linspace(0, count - 1, _SAMPLED_BUCKETS).astype(np.int64)
+            return self.at_places(_union(some, wrong))
         return self
 
 
-def _spread(count: int, most: int) -> Integers:
-    """Some of so many rows: the first ones, some between, and the last."""
+def _rows_to_sample(count: int, most: int) -> Integers:
+    """Return indices of ``count`` rows: the first ones, and some spread up to the last."""
     return np.array(sorted({*range(min(count, most // 2)), *spread(count, most // 2)}), np.int64)
 
 
-def _with(rows: Integers, wrong: Integers | Sequence[int]) -> Integers:
+def _union(rows: Integers, wrong: Integers | Sequence[int]) -> Integers:
     return np.union1d(rows, np.asarray(wrong, np.int64))
 
 
 @lru_cache(maxsize=64)
-def _content(scheme: Scheme, params: tuple[tuple[str, Any], ...], seq_len: int | None) -> Content:
+def _cached_content(
+    scheme: Scheme, params: tuple[tuple[str, Any], ...], seq_len: int | None
+) -> Content:
     given = dict(params)
     if scheme.as_given:
         return Encoding.of(scheme, given, seq_len=seq_len).bound.content
@@ -413,21 +425,21 @@ def _content(scheme: Scheme, params: tuple[tuple[str, Any], ...], seq_len: int |
 
 
 def slope_tolerance(heads: int, rule: ToleranceRule, dtype: str) -> float:
-    """The relative difference that right slopes may show.
+    """Return the relative error that right slopes may have.
 
-    Peers raise a base rounded to float32 to the powers 1 … heads, which multiplies its error as
-    often; storing the result rounds it once more.
+    Other libraries raise a base rounded to float32 to the powers 1 … heads, which multiplies its
+    error by as much. Storing the result rounds it once more.
     """
     storing = unit(rounded_to(rule, dtype))
-    return (heads + 4) * _SINGLE + (storing if storing > _SINGLE else 0.0)
+    return (heads + 4) * _UNIT_FLOAT32 + (storing if storing > _UNIT_FLOAT32 else 0.0)
 
 
 def bucket_numbers(
     source: Scheme | BucketRule, params: Mapping[str, Any], places: ValuePlaces, seq_len: int | None
 ) -> Integers:
-    """The row of the learned table that each pair of a query and a key reads: (n,).
+    """Return the row of the learned table that each pair of a query and a key reads: (n,).
 
-    Raises: InvalidInput where a scheme has no such table.
+    Raises: InvalidInput if the scheme has no such table.
     """
     assert places.keys is not None
     queries, keys = places.at.astype(np.int64), places.keys.astype(np.int64)

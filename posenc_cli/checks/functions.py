@@ -1,4 +1,8 @@
-"""A user's function that gives rows, scores, slopes or buckets, called by parameter names."""
+"""Call a user's function that returns rows, scores, slopes or buckets.
+
+Arguments are chosen by the names of the parameters. If these are ambiguous, several calls are
+tried. Further calls test other lengths, positions, batches and number formats.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import NumberArray, RealRows
 
     Make: TypeAlias = "Callable[[FunctionTask], Any]"
-    """What gives a parameter its value in a task."""
+    """Computes the value of a parameter for a task."""
     Arguments: TypeAlias = "list[tuple[NamedParameter, Make]]"
     Given: TypeAlias = "list[tuple[NamedParameter, Any]]"
 
@@ -40,7 +44,7 @@ _WIDTHS = (
 )
 _BASES = ("max_period", "temperature", "max_timescale")
 _HEADS = ("num_attention_heads", "n_heads", "num_heads", "n_head", "nheads", "heads")
-_PLACES = (
+_POSITIONS = (
     *("timesteps", "timestep", "relative_position", "relative_positions", "rel_pos", "relative"),
     *("offsets", "distance", "distances", "pos", "time", "steps"),
 )
@@ -54,8 +58,8 @@ _LENGTHS = (
     *("key_length", "klen", "k_len", "key_len", "key_size", "length_k", "k_length", "size", "l"),
     *("seqlen_k", "seq_len_k", "k_seq_len"),
 )
-_QUERY_PLACES = ("pos_i", "query_positions", "q_positions", "q_pos", "query_pos")
-_KEY_PLACES = ("pos_j", "key_positions", "k_positions", "k_pos", "key_pos")
+_QUERY_POSITIONS = ("pos_i", "query_positions", "q_positions", "q_pos", "query_pos")
+_KEY_POSITIONS = ("pos_j", "key_positions", "k_positions", "k_pos", "key_pos")
 _BATCHES = ("batch_size", "bsz")
 _DROPOUTS = ("dropout", "dropout_rate", "dropout_prob", "dropout_p", "p_dropout", "drop_prob")
 _TOKENS = ("input_ids", "token_ids", "tokens")
@@ -72,15 +76,15 @@ _SIDES = {
 _SIZES = ("grid_size", "grid", "shape", "hw", "window", "window_size", "feat_shape")
 _USUAL_BASE = ("10000", "10000.0")
 _MOST_TRIES = 12
-"""Calls that are tried at most if the names of parameters say too little."""
+"""Most calls that are tried if the names of parameters are ambiguous."""
 
 
 class FunctionTask(Record):
-    """What a function is asked for: values at ``places``, for ``length`` positions and settings.
+    """Values to request: at positions ``places``, for a ``length`` and settings.
 
-    ``sides`` are those of a grid or a window, ``width`` the number of columns of rows. Places (b,
-    n) are those of b sequences. ``queries`` counts the last positions that are queries; None means
-    all. ``dtype`` is the number format of vectors.
+    ``sides`` are the sides of a grid or a window, ``width`` is the number of columns. Shape of
+    ``places``: (n,), or (b, n) for b sequences. ``queries`` counts the last positions that are
+    queries; None means all. ``dtype`` is the number format of vectors.
     """
 
     places: NumberArray
@@ -95,30 +99,30 @@ class FunctionTask(Record):
 
     @property
     def start(self) -> int:
-        """The first position of the first sequence."""
+        """First position of the first sequence."""
         return int(self.places.flat[0])
 
     @property
-    def carrier(self) -> str:
-        """The number format of the array that carries vectors or scores."""
+    def input_dtype(self) -> str:
+        """Number format of the array that holds input vectors or scores."""
         return "float32" if self.dtype == "bfloat16" else self.dtype
 
 
 class _DtypeName(str):
-    """The name of a number format, which is passed as the framework's own."""
+    """Name of a number format, passed as the framework's dtype object."""
 
     __slots__ = ()
 
 
 class _IgnoredFormat(InvalidInput):
-    """A function returned a wider number format than the one that it was given."""
+    """A function returned a wider number format than the requested one."""
 
 
 class FurtherCall(Record):
-    """A call that models make beside the first: its name, and what reads its result.
+    """A call that models make after the first: its text, and a reader of its result.
 
-    If there are several ``tasks``, their rows are joined. The call shows nothing if a function gets
-    the same arguments as for the task ``unlike``. The task ``first`` is a new process' first call.
+    The rows of several ``tasks`` are joined. A call is skipped if its arguments equal those of the
+    task ``unlike``. If ``first`` is given, it is the first call of a new process.
     """
 
     text: str
@@ -128,8 +132,8 @@ class FurtherCall(Record):
     first: FunctionTask | None = None
 
 
-class _ToldReference(Record):
-    """The settings that a user's class is made with, under many names."""
+class _SettingsReference(Record):
+    """Settings for constructing a user's class, under the names that libraries use."""
 
     pairs: int
     params: Mapping[str, Any]
@@ -137,11 +141,9 @@ class _ToldReference(Record):
     coordinates: None = None
 
     @classmethod
-    def of(cls, task: FunctionTask) -> _ToldReference:
+    def of(cls, task: FunctionTask) -> _SettingsReference:
         named = {
-            name: value
-            for name, value in task.settings.items()
-            if isinstance(value, int | float) and value is not None
+            name: value for name, value in task.settings.items() if isinstance(value, int | float)
         }
         named |= dict.fromkeys(_WIDTHS, task.width) | dict.fromkeys(_DROPOUTS, 0.0)
         named |= dict.fromkeys(_LENGTHS[1:], int(np.abs(task.places).max()) + 1)
@@ -156,34 +158,34 @@ def function_values(
     asked: CallRequest,
     further: Callable[[], Iterator[FurtherCall]] = lambda: iter(()),
 ) -> tuple[Any, str]:
-    """Return what ``accepts`` makes of a function's values, and how it was called.
+    """Return the subject that ``accepts`` reads from a function's values, and the call's text.
 
     If the values are right, the ``further`` calls are checked too, and the first wrong subject is
     returned.
 
-    Raises: InvalidInput if no call gives values that are accepted; Unavailable.
+    Raises: InvalidInput if ``accepts`` rejects the values of every call; Unavailable.
     """
-    reference = cast("Any", _ToldReference.of(task))
+    reference = cast("Any", _SettingsReference.of(task))
     context = int(max(task.length, np.abs(task.places).max() + 1))
     called = called_function(target, reference, asked, context=context)
     try:
         called.start()
-        return _likeliest(called, task, accepts, further)
+        return _likeliest_subject(called, task, accepts, further)
     finally:
         called.end()
 
 
-def _likeliest(
+def _likeliest_subject(
     called: CalledFunction,
     task: FunctionTask,
     accepts: Callable[[Loaded], Any],
     further: Callable[[], Iterator[FurtherCall]],
 ) -> tuple[Any, str]:
-    """The subject of the first right call, or else of the likeliest, and its text."""
+    """Return the subject of the first right call, or else of the likeliest, and its text."""
     unknown = [
-        own.name
-        for own in called.signature.required
-        if _by_name(own.name, task) is None and "mask" not in roles_of(own.name)
+        parameter.name
+        for parameter in called.signature.required
+        if _by_name(parameter.name, task) is None and "mask" not in roles_of(parameter.name)
     ]
     if unknown:
         names = ", ".join(unknown)
@@ -192,12 +194,12 @@ def _likeliest(
         )
         raise called.invalid(f"needs {names}, whose {show}", hint=_WRAP)
     refused, accepted, usual_refused = list[InvalidInput](), list[tuple[Any, str]](), False
-    for arguments in islice(_calls(called, task), _MOST_TRIES):
-        carried = [value for _, value in _given(arguments, task) if _is_carried(value)]
-        if accepted and any(x.ndim == 2 for x in carried):  # batches have judged it
+    for arguments in islice(_candidate_arguments(called, task), _MOST_TRIES):
+        inputs = [value for _, value in _argument_values(arguments, task) if _is_input(value)]
+        if accepted and any(x.ndim == 2 for x in inputs):  # already decided by calls with batches
             continue
         try:
-            subject, text = _judged(called, arguments, task, accepts)
+            subject, text = _subject_of_call(called, arguments, task, accepts)
         except InvalidInput as error:
             if error.code == "unsteady":  # fails in every form
                 raise
@@ -205,47 +207,50 @@ def _likeliest(
             refused.append(error)
             continue
         if is_right(subject):
-            subject = _called_further(called, arguments, subject, task, further)
-            notes = (_OTHER_ORDER,) if accepted and carried else ()
+            subject = _make_further_calls(called, arguments, subject, task, further)
+            notes = (_OTHER_ORDER,) if accepted and inputs else ()
             return replace(subject, notes=(*subject.notes, *notes)), text
         accepted.append((subject, text))
-    if usual_refused and all(own.misfit for own, _ in accepted):
+    if usual_refused and all(wrong.misfit for wrong, _ in accepted):
         hint = "; or ".join(filter(None, (refused[0].hint, _HINT)))
         raise InvalidInput(refused[0].message, hint=hint)
-    if not accepted:
-        raise called.invalid("has no parameter that posenc knows", hint=_HINT)
-    return next(filter(_of_distinct_rows, accepted), accepted[0])
+    return next(filter(_has_distinct_rows, accepted), accepted[0])
 
 
-def _of_distinct_rows(accepted: tuple[Any, str]) -> bool:
-    """Whether a wrong call is one that users probably make: its rows differ from one another."""
+def _has_distinct_rows(accepted: tuple[Any, str]) -> bool:
+    """Return whether the rows of a wrong result differ from one another.
+
+    Users probably make such a call; equal rows suggest wrong arguments.
+    """
     subject, e = accepted[0], accepted[0].expected
-    alike = e.form == "rows" and bool(np.ptp(e.found, axis=0).max() <= ALIKE)
-    return not (subject.misfit or alike)
+    equal_rows = e.form == "rows" and bool(np.ptp(e.found, axis=0).max() <= ALIKE)
+    return not (subject.misfit or equal_rows)
 
 
-def _judged(
+def _subject_of_call(
     called: CalledFunction,
     arguments: Arguments,
     task: FunctionTask,
     accepts: Callable[[Loaded], Any],
 ) -> tuple[Any, str]:
-    """The subject that a call gives, and the text of the call.
+    """Return the subject of a call, and the call's text.
 
-    Raises: InvalidInput if it is not accepted, or a second call gives other values.
+    Raises: InvalidInput if the result is not accepted, or a second call returns other values.
     """
-    given = _given(arguments, task)
-    first, text = _values(called, given, task)
+    given = _argument_values(arguments, task)
+    first, text = _call_values(called, given, task)
     subject = accepts(first)
-    again, _ = _values(called, given, task)
-    if not _near(again.values, first.values, ALIKE):
+    second, _ = _call_values(called, given, task)
+    if not _nearly_equal(second.values, first.values, ALIKE):
         raise called.invalid(UNSTEADY, hint=_DROPOUT, code="unsteady")
-    return _of_vectors(called, arguments, task, subject, accepts), text
+    return _check_addition(called, arguments, task, subject, accepts), text
 
 
-def _values(called: CalledFunction, arguments: Given, task: FunctionTask) -> tuple[Loaded, str]:
-    """The one array that a call returns, and the text of the call."""
-    if not called.lives:  # it ended its process
+def _call_values(
+    called: CalledFunction, arguments: Given, task: FunctionTask
+) -> tuple[Loaded, str]:
+    """Call the function; return its only array, and the call's text."""
+    if not called.lives:  # the last call ended the process
         called.renew()
     payload, text = _payload(called, arguments, task.dtype)
     results = called.arrays(payload, np.abs(task.places).astype(np.int64))
@@ -256,32 +261,32 @@ def _values(called: CalledFunction, arguments: Given, task: FunctionTask) -> tup
     return Loaded(results[0].values, results[0].dtype, called.target), text
 
 
-def _near(found: NumberArray, wanted: NumberArray, share: float, size: Any = 0.0) -> bool:
-    """Whether values equal those wanted, up to a share of them and of another size."""
+def _nearly_equal(found: NumberArray, wanted: NumberArray, share: float, size: Any = 0.0) -> bool:
+    """Return whether values agree to a ``share`` of themselves and of ``size``."""
     with np.errstate(all="ignore"):
         return found.shape == wanted.shape and np.allclose(
             found, wanted, rtol=share, atol=share * size, equal_nan=True
         )
 
 
-def _of_vectors(
+def _check_addition(
     called: CalledFunction,
     arguments: Arguments,
     task: FunctionTask,
     subject: Any,
     accepts: Callable[[Loaded], Any],
 ) -> Any:
-    """Add to noise, not to zeros: the added values must be the same."""
-    if not _carried(arguments, task):
+    """Repeat a call with noise as input, and check that the same values are added to it."""
+    if not _has_input(arguments, task):
         return subject
-    tried = [_with_noise(called, arguments, task, scale) for scale in (0.0, *_SCALES)]
-    silent = tried[0]
-    share = 4 * unit(max(silent.loaded.dtype, "float32", key=unit))
-    if all(_near(each.values, silent.values, share) for each in tried):
+    tried = [_call_with_noise(called, arguments, task, scale) for scale in (0.0, *_SCALES)]
+    without_noise = tried[0]
+    share = 4 * unit(max(without_noise.loaded.dtype, "float32", key=unit))
+    if all(_nearly_equal(each.values, without_noise.values, share) for each in tried):
         return replace(subject, notes=(*subject.notes, _SHAPE_ONLY))
     for each in tried:
         x, added = each.noise, each.values - each.noise
-        if not _near(added, silent.values, share, np.abs(x)):
+        if not _nearly_equal(added, without_noise.values, share, np.abs(x)):
             wrong = accepts(replace(each.loaded, values=added))
             e = replace(wrong.expected, slack=share * float(np.abs(x).max()))
             if task.form == "rows" and e.found.size == x.size:
@@ -290,76 +295,80 @@ def _of_vectors(
     return subject
 
 
-class _OfNoise(Record):
-    """What a call returned, its values in float64, and the noise that it was given."""
+class _NoiseResult(Record):
+    """Result of a call, its values in float64, and the noise that was its input."""
 
     loaded: Loaded
     values: RealRows
     noise: RealRows
 
 
-def _with_noise(
+def _call_with_noise(
     called: CalledFunction, arguments: Arguments, task: FunctionTask, scale: float
-) -> _OfNoise:
-    """The result of a call with noise for vectors or scores."""
+) -> _NoiseResult:
+    """Call a function with noise as vectors or scores; 0 as ``scale`` gives zeros."""
     noise: NumberArray = np.zeros(1)
     given = []
-    for own, value in _given(arguments, task):
-        if _is_carried(value):
+    for parameter, value in _argument_values(arguments, task):
+        if _is_input(value):
             drawn = np.random.default_rng(20).standard_normal(value.shape).astype(value.dtype)
             noise = singles_to_bfloat16(drawn) if task.dtype == "bfloat16" else drawn
             noise *= value.dtype.type(scale)
-        given.append((own, noise if _is_carried(value) else value))
-    loaded, _ = _values(called, given, task)
+        given.append((parameter, noise if _is_input(value) else value))
+    loaded, _ = _call_values(called, given, task)
     x = np.zeros(1) if noise.size != loaded.values.size else noise.reshape(loaded.values.shape)
-    return _OfNoise(loaded, np.asarray(loaded.values, np.float64), x.astype(np.float64))
+    return _NoiseResult(loaded, np.asarray(loaded.values, np.float64), x.astype(np.float64))
 
 
-def _called_further(
+def _make_further_calls(
     called: CalledFunction,
     arguments: Arguments,
     subject: Any,
     task: FunctionTask,
     further: Callable[[], Iterator[FurtherCall]],
 ) -> Any:
-    """The first wrong subject of further calls, or the given one, with notes on what was tried."""
-    told = _Told()
-    for way, given in _ways(arguments, task):
+    """Return the first wrong subject of further calls, or ``subject`` with notes on them."""
+    call_notes = _CallNotes()
+    for suffix, given in _argument_sets(arguments, task):
         for call in further():
-            text = call.text + way
+            text = call.text + suffix
             try:
-                if _tells_nothing(called, given, call):
+                if _shows_nothing(called, given, call):
                     continue
-                _begin(called, given, call)
-                found = _of_call(called, given, subject, call)
+                _make_first_call(called, given, call)
+                found = _recheck(called, given, subject, call)
             except _IgnoredFormat as error:
-                told.untested.append(error.message)
+                call_notes.untested.append(error.message)
             except InvalidInput as error:
                 of_attention = call.tasks[0].form == "buckets" and call.tasks[0].places.ndim > 1
-                shaped = isinstance(error, WrongShape) and not _starts_of_each(given, call)
+                shaped = isinstance(error, WrongShape) and not _has_several_starts(given, call)
                 if of_attention or shaped or call.first:
-                    told.untested.append(text)
-                told.refused.append(f"{text} ({called.reason(error)})")
+                    call_notes.untested.append(text)
+                call_notes.refused.append(f"{text} ({called.reason(error)})")
             else:
-                placed = told.tried or any(_is_offset(own.name) for own, _ in given)
-                kind = _outcome(found, subject, call, given, placed=bool(placed))
+                takes_positions = call_notes.tried or any(
+                    _is_offset(parameter.name) for parameter, _ in given
+                )
+                kind = _outcome(found, subject, call, given, takes_positions=bool(takes_positions))
                 if kind == "wrong":
                     return replace(found, call=text)
-                told.note(kind, text)
-    told.untested.extend([subject.untested, *_left(called, arguments, task, told.tried)])
-    leaks = _carried(arguments, task) and _SHAPE_ONLY not in subject.notes
-    return _with_notes(subject, told, leaks=leaks)
+                call_notes.note(kind, text)
+    call_notes.untested.extend(
+        [subject.untested, *_untested_parts(called, arguments, task, call_notes.tried)]
+    )
+    leaks = _has_input(arguments, task) and _SHAPE_ONLY not in subject.notes
+    return _with_notes(subject, call_notes, leaks=leaks)
 
 
-class _Told(Record):
-    """What to say of further calls, by what came of them."""
+class _CallNotes(Record):
+    """Texts of further calls, by their outcome."""
 
     tried: list[str] = fresh(list)
     refused: list[str] = fresh(list)
     untested: list[str] = fresh(list)
 
     def note(self, kind: Literal["first", "untested", "refused", "tried"], text: str) -> None:
-        """Note a call by what its values show, see `_outcome`."""
+        """Add a call to the list of its outcome, see `_outcome`."""
         if kind == "tried":
             self.tried.append(text)
         elif kind == "refused":
@@ -368,41 +377,44 @@ class _Told(Record):
             self.untested.append(_FIRST_QUERIES if kind == "first" else text)
 
 
-def _with_notes(subject: Any, told: _Told, *, leaks: bool) -> Any:
-    """The subject, with notes on its further calls."""
+def _with_notes(subject: Any, call_notes: _CallNotes, *, leaks: bool) -> Any:
     notes = [*subject.notes]
-    if told.tried:
-        notes.append(f"also right for {', '.join(told.tried)}")
-    if told.refused:
-        notes.append(f"not tried: {', '.join(told.refused)}")
+    if call_notes.tried:
+        notes.append(f"also right for {', '.join(call_notes.tried)}")
+    if call_notes.refused:
+        notes.append(f"not tried: {', '.join(call_notes.refused)}")
     if leaks and subject.expected.dtype == "float64":
         notes.append("returns float64 for float32 input")
-    distinct = ", ".join(dict.fromkeys(filter(None, told.untested)))
+    distinct = ", ".join(dict.fromkeys(filter(None, call_notes.untested)))
     return replace(subject, notes=tuple(notes), untested=distinct)
 
 
 def _outcome(
-    found: Any, subject: Any, call: FurtherCall, arguments: Arguments, *, placed: bool
+    found: Any, subject: Any, call: FurtherCall, arguments: Arguments, *, takes_positions: bool
 ) -> Literal["wrong", "first", "untested", "refused", "tried"]:
-    """What the values of a further call show.
+    """Return the outcome of a further call.
 
-    ``placed`` says that the function was seen to follow positions or lengths. Then scores of the
-    first queries in place of the last are wrong.
+    ``takes_positions`` says that results were seen to depend on positions or lengths. Then scores
+    of the first queries in place of the last are wrong.
     """
     queries = call.tasks[0].queries
     if found.misfit or (queries and queries != found.expected.found.shape[-2]):
-        # A table of one length may be added to another; most code takes one first position.
-        return "refused" if _starts_of_each(arguments, call) else "untested"
+        # Broadcasting may allow another length; most code takes one first position for all.
+        return "refused" if _has_several_starts(arguments, call) else "untested"
     if not is_right(found):
-        return "first" if queries and not placed and _are_first(found, subject) else "wrong"
+        return (
+            "first"
+            if queries and not takes_positions and _are_first_queries(found, subject)
+            else "wrong"
+        )
     same = np.array_equal(found.expected.right(), subject.expected.right())
     return "untested" if "=" in call.text and same else "tried"
 
 
-def _left(
+def _untested_parts(
     called: CalledFunction, arguments: Arguments, task: FunctionTask, tried: list[str]
 ) -> Iterator[str]:
-    """What no call varied: lengths, padding, and parameters that keep their default."""
+    """Yield what no call varied: lengths, padding, and parameters left at their default."""
     of_length = [
         text
         for text in tried
@@ -411,129 +423,137 @@ def _left(
     ]
     if not of_length and task.form in ("rows", "scores"):
         yield "calls of other lengths or batches"
-    names = {own.name for own, _ in arguments}
+    names = {parameter.name for parameter, _ in arguments}
     if task.form != "scores" and any(n in _QUERIES or "q" in roles_of(n) for n in names):
         yield "fewer queries than keys"  # DeBERTa returns the first queries, others the last
     if any("mask" in roles_of(name) for name in names):
         yield "masks with padding"
-    left = [own for own in called.signature.parameters or () if own.name not in names]
-    yield from (own.name for own in left if own.matters)
+    unvaried = [
+        parameter for parameter in called.signature.parameters or () if parameter.name not in names
+    ]
+    yield from (parameter.name for parameter in unvaried if parameter.matters)
     yield from called.left
 
 
-def _ways(arguments: Arguments, task: FunctionTask) -> Iterator[tuple[str, Arguments]]:
-    """A call, and the same without positions if these are optional beside a first position."""
+def _argument_sets(arguments: Arguments, task: FunctionTask) -> Iterator[tuple[str, Arguments]]:
+    """Yield the arguments of a call, each with a suffix for the call's text.
+
+    A second set omits the positions if they are optional and there is a first position.
+    """
     yield "", arguments
-    ids = [own.name for own, make in arguments if own.default and make(task) is task.places]
-    if ids and any(_is_offset(own.name) for own, _ in arguments):
+    ids = [
+        parameter.name
+        for parameter, make in arguments
+        if parameter.default and make(task) is task.places
+    ]
+    if ids and any(_is_offset(parameter.name) for parameter, _ in arguments):
         yield (
             f" without {', '.join(ids)}",
             [
-                (own, _first_position if _is_offset(own.name) else make)
-                for own, make in arguments
-                if own.name not in ids
+                (parameter, _first_position if _is_offset(parameter.name) else make)
+                for parameter, make in arguments
+                if parameter.name not in ids
             ],
         )
 
 
-def _tells_nothing(called: CalledFunction, arguments: Arguments, call: FurtherCall) -> bool:
-    """Whether arguments are the same as before, or of a format that the framework lacks."""
+def _shows_nothing(called: CalledFunction, arguments: Arguments, call: FurtherCall) -> bool:
+    """Return whether arguments are unchanged, or the framework lacks the number format."""
     task = call.tasks[0]
     if task.dtype == call.unlike.dtype:
-        pairs = [[np.asarray(make(own)) for own in (task, call.unlike)] for _, make in arguments]
+        pairs = [[np.asarray(make(each)) for each in (task, call.unlike)] for _, make in arguments]
         return all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in pairs)
     no_format = "bfloat16" in task.dtype and called.signature.libraries[0] == "numpy"
-    return no_format or not (_carried(arguments, task) or _format_in(arguments, task))
+    return no_format or not (_has_input(arguments, task) or _is_given_format(arguments, task))
 
 
-def _begin(called: CalledFunction, arguments: Arguments, call: FurtherCall) -> None:
-    """Make the first call of a new process, if the call asks for one."""
+def _make_first_call(called: CalledFunction, arguments: Arguments, call: FurtherCall) -> None:
+    """Make the first call in a new process, if ``call`` needs one."""
     if call.first is not None:
         called.renew()
-        _values(called, _given(arguments, call.first), call.first)
+        _call_values(called, _argument_values(arguments, call.first), call.first)
 
 
-def _of_call(called: CalledFunction, arguments: Arguments, subject: Any, call: FurtherCall) -> Any:
-    """The subject of a further call. If the result contains the input, the input is noise.
+def _recheck(called: CalledFunction, arguments: Arguments, subject: Any, call: FurtherCall) -> Any:
+    """Make a further call with noise as input; return its subject, without the noise it contains.
 
     Raises: InvalidInput.
     """
     task = call.tasks[0]
-    results = [_with_noise(called, arguments, each, 1.0) for each in call.tasks]
+    results = [_call_with_noise(called, arguments, each, 1.0) for each in call.tasks]
     loaded = results[0].loaded
-    if _format_in(arguments, task) and unit(loaded.dtype) < unit(task.dtype):
+    if _is_given_format(arguments, task) and unit(loaded.dtype) < unit(task.dtype):
         raise _IgnoredFormat(f"dtype (results are {loaded.dtype}, not {task.dtype})")
-    alike = results[0].values.size == results[0].noise.size
-    added = alike and _SHAPE_ONLY not in subject.notes
+    same_size = results[0].values.size == results[0].noise.size
+    added = same_size and _SHAPE_ONLY not in subject.notes
     with np.errstate(invalid="ignore"):
         values = [each.values - each.noise if added else each.values for each in results]
     if len(values) > 1 and len({each.shape[-1] for each in values}) > 1:
         raise InvalidInput("returned arrays of other widths")
     if len(values) > 1:
         values = [np.concatenate([each.reshape(-1, each.shape[-1]) for each in values])]
-    every = call.accepts(replace(loaded, values=_batch_first(arguments, task, values[0])))
+    parts = call.accepts(replace(loaded, values=_batch_first(arguments, task, values[0])))
     if added:
         share = 4 * unit(max(loaded.dtype, "float32", key=unit))
         largest = max(float(np.abs(each.noise).max()) for each in results)
         if task.form == "scores" and task.dtype != "float32":  # the added values are rounded too
-            largest += float(np.abs(every[0].expected.right()).max())
-        every = [
-            replace(each, expected=replace(each.expected, slack=share * largest)) for each in every
+            largest += float(np.abs(parts[0].expected.right()).max())
+        parts = [
+            replace(each, expected=replace(each.expected, slack=share * largest)) for each in parts
         ]
-    found = next((each for each in every if each.misfit or not is_right(each)), every[-1])
+    found = next((each for each in parts if each.misfit or not is_right(each)), parts[-1])
     x = np.concatenate([each.noise.reshape(-1, each.noise.shape[-1]) for each in results])
     if added and found.expected.form == "rows" and found.expected.found.shape == x.shape:
         found = replace(found, expected=replace(found.expected, vectors=x))
     if added and task.form == "rows" and task.dtype != "float32" and is_right(found):
-        # noise hides one half precision in place of another
-        bare = _with_noise(called, arguments, task, 0.0)
+        # noise hides which half precision was used
+        bare = _call_with_noise(called, arguments, task, 0.0)
         dtype = max(bare.loaded.dtype, task.dtype, key=unit)
         rows = _batch_first(arguments, task, bare.values)
-        every = call.accepts(replace(bare.loaded, values=rows, dtype=dtype))
-        found = next((each for each in every if not is_right(each)), found)
+        parts = call.accepts(replace(bare.loaded, values=rows, dtype=dtype))
+        found = next((each for each in parts if not is_right(each)), found)
     return found
 
 
 def _batch_first(arguments: Arguments, task: FunctionTask, values: NumberArray) -> NumberArray:
-    """Move the axis of sequences to the front if the vectors had it after the positions."""
+    """Move the axis of sequences to the front if the input has it after the positions."""
     after = any(isinstance(make, partial) and make.keywords.get("batch") for _, make in arguments)
     swapped = after and task.sequences > 1 and values.ndim > 2
     return values.swapaxes(0, 1) if swapped else values
 
 
-def _format_in(arguments: Arguments, task: FunctionTask) -> bool:
-    """Whether a function is told the number format of its result."""
-    return any(isinstance(value, _DtypeName) for _, value in _given(arguments, task))
+def _is_given_format(arguments: Arguments, task: FunctionTask) -> bool:
+    """Return whether a function is given the number format of its result."""
+    return any(isinstance(value, _DtypeName) for _, value in _argument_values(arguments, task))
 
 
-def _are_first(found: Any, subject: Any) -> bool:
-    """Whether the scores of the last queries are those of the first ones.
+def _are_first_queries(found: Any, subject: Any) -> bool:
+    """Return whether scores of the last queries equal those of the first queries.
 
-    transformers' T5 returns these, and its caller drops the queries of the cache.
+    transformers' T5 returns these, and its caller drops the cached queries.
     """
-    few, whole = found.expected.found, subject.expected.found
-    return _near(few, whole[:, : few.shape[1]], ALIKE)
+    last_queries, all_queries = found.expected.found, subject.expected.found
+    return _nearly_equal(last_queries, all_queries[:, : last_queries.shape[1]], ALIKE)
 
 
-def _carried(arguments: Arguments, task: FunctionTask) -> bool:
-    """Whether the call has vectors or scores to add to."""
-    return any(_is_carried(value) for _, value in _given(arguments, task))
+def _has_input(arguments: Arguments, task: FunctionTask) -> bool:
+    """Return whether the arguments include vectors or scores to add to."""
+    return any(_is_input(value) for _, value in _argument_values(arguments, task))
 
 
-def _given(arguments: Arguments, task: FunctionTask) -> Given:
-    """The argument of each parameter for a task."""
-    return [(own, make(task)) for own, make in arguments]
+def _argument_values(arguments: Arguments, task: FunctionTask) -> Given:
+    return [(parameter, make(task)) for parameter, make in arguments]
 
 
-def _is_carried(value: Any) -> bool:
-    """Whether an argument is an array to add to: vectors, or scores of heads."""
+def _is_input(value: Any) -> bool:
+    """Return whether an argument is an array to add to: vectors, or scores of heads."""
     return isinstance(value, np.ndarray) and value.ndim > 1 and value.dtype.kind == "f"
 
 
 _SHAPE_ONLY = "the result does not contain the input; only its shape is used"
 _FIRST_QUERIES = "fewer queries than keys (the function returns scores of the first queries)"
 _SCALES = (1.0, 64.0)
-"""Sizes of the noise that values are added to: one of them shows what bends, clips or scales it."""
+"""Scales of the noise; one of them reveals whether the input is clipped or scaled."""
 _DROPOUT = "dropout? call .eval() on an instance in the file, and check that instance by name"
 _OTHER_ORDER = "values differ if the batch comes before the positions in the input"
 _NOT_ADDED = "the input is normal noise; posenc compares the result minus the input"
@@ -545,65 +565,72 @@ _HINT = "save its values with numpy.save, and check the file"
 _WRAP = f"wrap it in a function of positions, x or scores that calls it; or {_HINT}"
 
 
-def _calls(called: CalledFunction, task: FunctionTask) -> Iterator[Arguments]:
-    """The arguments that the parameters may get, the likeliest first."""
-    parameters = [given for given in called.signature.parameters or () if not given.variable]
-    begins = any(_is_offset(given.name) for given in parameters)
-    placed = any(_by_name(given.name, task) is task.places for given in parameters)
-    counted = placed or any(
-        given.name in _LENGTHS[1:] or "length" in roles_of(given.name) for given in parameters
+def _candidate_arguments(called: CalledFunction, task: FunctionTask) -> Iterator[Arguments]:
+    """Yield arguments that the parameters may take, likeliest first."""
+    parameters = [
+        parameter for parameter in called.signature.parameters or () if not parameter.variable
+    ]
+    has_offset = any(_is_offset(parameter.name) for parameter in parameters)
+    takes_positions = any(_by_name(parameter.name, task) is task.places for parameter in parameters)
+    takes_length = takes_positions or any(
+        parameter.name in _LENGTHS[1:] or "length" in roles_of(parameter.name)
+        for parameter in parameters
     )
-    of_fairseq = any(given.name == "incremental_state" for given in parameters)
+    of_fairseq = any(parameter.name == "incremental_state" for parameter in parameters)
     options: list[list[tuple[NamedParameter, Make]]] = []
-    for given in parameters:
-        of_base = counted and given.name == "n" and given.default in _USUAL_BASE
-        make: Make = partial(_by_name, "base" if of_base else given.name)
-        required = given in called.signature.required
-        if "mask" in roles_of(given.name):
+    for parameter in parameters:
+        of_base = takes_length and parameter.name == "n" and parameter.default in _USUAL_BASE
+        make: Make = partial(_by_name, "base" if of_base else parameter.name)
+        required = parameter in called.signature.required
+        if "mask" in roles_of(parameter.name):
             if required:
-                options.append([(given, partial(_mask, begins))])
-        elif of_fairseq and "positions" in roles_of(given.name):
-            continue  # rows of the table, padding included
+                options.append([(parameter, partial(_mask, has_offset))])
+        elif of_fairseq and "positions" in roles_of(parameter.name):
+            continue  # counts rows of the table, including padding
         elif make(task) is not None:
-            makes = [make, *_others(given.name, task, required)]
-            if placed and _is_offset(given.name):  # positions are complete by themselves
-                makes[0] = lambda _: 0
-            rows = task.settings.get("offset", "") if given.name == "offset" else ""
-            if given.default == str(rows) or (rows and placed and required):
+            makes = [make, *_other_arguments(parameter.name, task, required)]
+            if takes_positions and _is_offset(parameter.name):
+                makes[0] = lambda _: 0  # positions already include the offset
+            rows = task.settings.get("offset", "") if parameter.name == "offset" else ""
+            if parameter.default == str(rows) or (rows and takes_positions and required):
                 makes.append(lambda task: task.settings["offset"])  # unused rows of a table
-            options.append([(given, each) for each in makes])
+            options.append([(parameter, each) for each in makes])
     for chosen in product(*options):
-        names = {given.name for given, _ in chosen}
+        names = {parameter.name for parameter, _ in chosen}
         gap = next((at for at, each in enumerate(parameters) if each.name not in names), None)
-        late = {each.name for each in parameters[gap:] if each.kind == "POSITIONAL_ONLY"}
-        yield [(given, make) for given, make in chosen if gap is None or given.name not in late]
+        positional_only = {each.name for each in parameters[gap:] if each.kind == "POSITIONAL_ONLY"}
+        yield [
+            (parameter, make)
+            for parameter, make in chosen
+            if gap is None or parameter.name not in positional_only
+        ]
 
 
-def _others(name: str, task: FunctionTask, required: bool) -> list[Make]:
-    """Other arguments that a parameter of a known name may get."""
-    known = _by_name(name, task)
-    if _is_carried(known) and roles_of(name) == ("x",):
-        if task.form == "scores":  # x may be vectors, which give the lengths
+def _other_arguments(name: str, task: FunctionTask, required: bool) -> list[Make]:
+    """Return alternatives to the argument that a parameter's name suggests."""
+    suggested = _by_name(name, task)
+    if _is_input(suggested) and roles_of(name) == ("x",):
+        if task.form == "scores":  # x may be vectors that only supply the lengths
             return [_vectors]
         grids = [_grids] if len(task.sides) > 1 else []
-        ids = [_tokens, lambda task: task.places]  # of tokens, or of positions
+        ids = [_tokens, lambda task: task.places]  # ids of tokens, or position ids
         return [*(partial(_vectors, batch=at) for at in (1, None)), *grids, *ids]
-    if isinstance(known, tuple) and len({*known}) == 1:  # the side of a square
+    if isinstance(suggested, tuple) and len({*suggested}) == 1:  # the side of a square
         return [lambda task: _by_name(name, task)[0]]
-    if name == "width" and task.sides:  # number of columns: big_vision's grid is h and w
+    if name == "width" and task.sides:  # columns of rows: big_vision calls the grid h and w
         return [lambda task: task.width]
     batch = [lambda task: task.places[None] if task.places.ndim == 1 else task.places]
-    return [lambda task: task.length, *batch] if required and known is task.places else []
+    return [lambda task: task.length, *batch] if required and suggested is task.places else []
 
 
-def _mask(begins: bool, task: FunctionTask) -> NumberArray:
-    """True for each position, and for earlier ones if the function is told that there are some."""
-    before = task.start if begins else 0
+def _mask(has_offset: bool, task: FunctionTask) -> NumberArray:
+    """Return a mask of ones: (sequences, positions), with earlier positions if ``has_offset``."""
+    before = task.start if has_offset else 0
     return np.ones((task.sequences, before + task.length), np.int64)
 
 
 def _by_name(name: str, task: FunctionTask) -> Any:
-    """The argument that the name of a parameter suggests; None if it suggests none."""
+    """Return the argument that a parameter's name suggests, or None."""
     key = name.lower().strip("_")
     heads = task.settings.get("heads")
     if task.form == "scores" and (key in _SCORES or "x" in roles_of(name)):
@@ -616,9 +643,9 @@ def _by_name(name: str, task: FunctionTask) -> Any:
     named: dict[str, Any] = {
         **dict.fromkeys(_LENGTHS, heads if task.form == "slopes" else task.length),
         **dict.fromkeys(_QUERIES, queries),
-        **(_of_keys(queries, task.length) if task.form == "scores" else {}),
-        **dict.fromkeys(_QUERY_PLACES, task.places[task.length - queries :]),
-        **dict.fromkeys((*_KEY_PLACES, *_PLACES, "pos_seq"), task.places),
+        **(_key_arguments(queries, task.length) if task.form == "scores" else {}),
+        **dict.fromkeys(_QUERY_POSITIONS, task.places[task.length - queries :]),
+        **dict.fromkeys((*_KEY_POSITIONS, *_POSITIONS, "pos_seq"), task.places),
         **dict.fromkeys(_WIDTHS, task.width),
         **dict.fromkeys(_HEADS, heads),
         **dict.fromkeys(_BASES, task.settings.get("base")),
@@ -627,15 +654,15 @@ def _by_name(name: str, task: FunctionTask) -> Any:
         "input_ids_shape": (task.sequences, task.length),
         **(dict.fromkeys(_SIZES, task.sides) if task.sides else {}),
         **({side: task.sides[axis] for side, axis in _SIDES.items()} if task.sides else {}),
-        **{name: own for name, own in task.settings.items() if name != "seq_len"},
+        **{name: value for name, value in task.settings.items() if name != "seq_len"},
     }
     key = _SETTINGS.get(key, key)
     return _by_role(name, task) if named.get(key) is None else named[key]
 
 
 def _by_role(name: str, task: FunctionTask) -> Any:
-    """The argument for what a parameter seems to be for; None if that is not known."""
-    of_roles = {
+    """Return the argument for a parameter's role, or None if the role is unknown."""
+    by_role = {
         "dtype": _DtypeName(task.dtype),
         "x": _vectors(task),
         **dict.fromkeys(("positions", "t"), task.places),
@@ -643,54 +670,55 @@ def _by_role(name: str, task: FunctionTask) -> Any:
         "dim": task.width,
         "base": task.settings.get("base"),
     }
-    if task.form == "buckets":  # DeBERTa's
-        of_roles |= dict.fromkeys(("q", "k"), np.zeros((task.length, 1)))
-    return next((of_roles[role] for role in roles_of(name) if role in of_roles), None)
+    if task.form == "buckets":  # DeBERTa
+        by_role |= dict.fromkeys(("q", "k"), np.zeros((task.length, 1)))
+    return next((by_role[role] for role in roles_of(name) if role in by_role), None)
 
 
-def _of_keys(queries: int, keys: int) -> dict[str, Any]:
-    """Arguments beside a number of keys, which count from 0: T5's cache_position is of queries."""
+def _key_arguments(queries: int, keys: int) -> dict[str, Any]:
+    """Return arguments for keys counted from 0; T5's cache_position numbers queries."""
     return {"i": queries, "j": keys, "cache_position": np.arange(keys - queries, keys)}
 
 
 def _vectors(task: FunctionTask, *, batch: int | None = 0) -> Any:
-    """Zeros to add to; ``batch`` is the axis of sequences, None for no such axis."""
-    x = np.zeros((task.sequences, task.length, task.width), task.carrier)
+    """Return zeros to add to; ``batch`` is the axis of sequences, None for no such axis."""
+    x = np.zeros((task.sequences, task.length, task.width), task.input_dtype)
     return x[0] if batch is None else x.swapaxes(0, batch)
 
 
 def _grids(task: FunctionTask) -> Any:
-    """Zeros to add to, with the axes of a grid: (sequences, rows, columns, width)."""
+    """Return zeros to add to. Shape: (sequences, rows, columns, width)."""
     return _vectors(task).reshape(task.sequences, *task.sides, task.width)
 
 
 def _scores(task: FunctionTask) -> Any:
-    """Zeros for scores: (sequences, heads, queries, keys)."""
+    """Return zeros to add to. Shape: (sequences, heads, queries, keys)."""
     queries = task.length if task.queries is None else task.queries
     heads = task.settings.get("heads", 1)
-    return np.zeros((task.sequences, heads, queries, task.length), task.carrier)
+    return np.zeros((task.sequences, heads, queries, task.length), task.input_dtype)
 
 
 def _tokens(task: FunctionTask) -> Any:
-    """Ids of tokens (sequences, n), none of which is padding."""
+    """Return token ids without padding. Shape: (sequences, n)."""
     return np.full((task.sequences, task.length), 7, np.int64)
 
 
 def _is_offset(name: str) -> bool:
-    """Whether a parameter is the first position, not all of them."""
+    """Return whether a parameter is the first position only."""
     return roles_of(name)[:1] == ("offset",)
 
 
-def _starts_of_each(arguments: Arguments, call: FurtherCall) -> bool:
-    """Whether a call has an array with the first position of each sequence."""
+def _has_several_starts(arguments: Arguments, call: FurtherCall) -> bool:
+    """Return whether a call passes an array with the first position of each sequence."""
     task = call.tasks[0]
     return any(
-        _is_offset(own.name) and isinstance(make(task), np.ndarray) for own, make in arguments
+        _is_offset(parameter.name) and isinstance(make(task), np.ndarray)
+        for parameter, make in arguments
     )
 
 
 def _first_position(task: FunctionTask) -> Any:
-    """The first position, or that of each sequence (b,); for scores that of the first query."""
+    """Return the first position of all or of each sequence (b,); for scores, of the first query."""
     if task.form != "rows":
         return task.length - (task.queries or task.length)
     starts = task.places.reshape(task.sequences, -1)[:, 0]
@@ -698,19 +726,19 @@ def _first_position(task: FunctionTask) -> Any:
 
 
 def _payload(called: CalledFunction, arguments: Given, dtype: str) -> tuple[Payload, str]:
-    """The request with these arguments, and its text."""
+    """Return the request with these arguments, and its text."""
     library = called.signature.libraries[0]
     names = [given.name for given, _ in arguments]
     of_all = called.signature.parameters or ()
     gap = next((place for place, each in enumerate(of_all) if each.name not in names), len(of_all))
     in_order = {each.name for each in of_all[:gap] if not each.by_name}
-    named = tuple(  # parameters after one that keeps its default go by name
+    named = tuple(  # pass by keyword after a parameter left at its default
         Argument("", given.name, None if given.name in in_order else given.name)
         for given, _ in arguments
     )
     payload = Payload(CallForm(named, library, 1), in_place=False)
     for argument, (_, value) in zip(named, arguments, strict=True):
-        if dtype == "bfloat16" and _is_carried(value):
+        if dtype == "bfloat16" and _is_input(value):
             payload.add(argument, payload.array(bits_of_bfloat16(value)) | {"dtype": dtype})
         elif isinstance(value, np.ndarray):
             payload.add(argument, payload.array(value))
@@ -721,7 +749,7 @@ def _payload(called: CalledFunction, arguments: Given, dtype: str) -> tuple[Payl
         else:
             payload.add(argument, {"value": value})
     texts = [
-        f"{own.name}={f'shape {value.shape}' if isinstance(value, np.ndarray) else value}"
-        for own, value in arguments
+        f"{parameter.name}={f'shape {value.shape}' if isinstance(value, np.ndarray) else value}"
+        for parameter, value in arguments
     ]
     return payload, f"{called.signature.name}({', '.join(texts)})"

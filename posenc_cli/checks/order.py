@@ -1,22 +1,21 @@
-"""Whether attention sees the order of its tokens, and whether scores depend on distance alone.
+"""Measure whether attention sees token order, and whether scores depend on distance alone.
 
-One attention layer in float64, its projections drawn from a seed, is given tokens in two orders.
-Without positions it is equivariant to permutations: each token's output stays what it was, wherever
-the token went. An encoding is applied where its paper applies it: absolute rows are added to the
-embeddings, rotary tables rotate queries and keys, biases are added to the scores, and the rows of
-offsets meet the queries (Shaw et al. 2018), for Transformer-XL in its four terms
-q·k + q·r + u·k + v·r.
+One attention layer in float64 with seeded random projections gets the same tokens in several
+orders. Without positions it is equivariant to permutations: a token's output does not depend on its
+place. Encodings are applied as in their papers. Absolute rows are added to embeddings, rotary
+tables rotate queries and keys, biases are added to scores. Rows of offsets are multiplied by
+queries (Shaw et al. 2018); Transformer-XL has four terms, q·k + q·r + u·k + v·r.
 
-**Deviations.** Order: the largest change of an output over some permutations, as a share of the
-largest output. Direction: the same for the tokens read backward alone. Shift: the largest change of
-a score when all positions move on, less what all keys of a query share, which the softmax takes
-out; as a share of the largest such score.
+**Deviations.** Order: the largest change of an output over some permutations, relative to the
+largest output. Direction: the same for the tokens in reverse order only. Shift: the largest change
+of a score when all positions are shifted, relative to the largest score. Before that, each query's
+mean over keys is subtracted, since the softmax cancels it.
 
-**Tolerance.** With u = 2^−53, model width D, head width w and n tokens, a score is off by at most
-e = (D + w + n + 16)·u·‖x‖²·‖Wq‖·‖Wk‖·a²/√w + 4u·‖b‖, by the error bound of sums of products, with
-‖x‖ the longest input, a the largest factor of a rotation and b the biases; the softmax turns e into
-a change of at most 2e of the weights, and so outputs are off by (4e + (n + D)·u)·‖x‖·‖Wv‖.
-What is within it counts as zero.
+**Tolerance.** With u = 2^−53, model width D, head width w and n tokens, a score has an error of at
+most e = (D + w + n + 16)·u·‖x‖²·‖Wq‖·‖Wk‖·a²/√w + 4u·‖b‖, by the error bound of sums of products.
+Here ‖x‖ is the longest input, a the largest factor of a rotation, and b the biases. The softmax
+changes its weights by at most 2e, so outputs have an error of at most (4e + (n + D)·u)·‖x‖·‖Wv‖. A
+deviation within this tolerance counts as zero.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from posenc_cli.encoding.request import Encoding
-    from posenc_cli.formulas.declare import Scheme, Waves
+    from posenc_cli.formulas.declare import Scheme
     from posenc_cli.numerics.arrays import HeadMatrices, Integers, RealRows
 
 Expectation = Literal["auto", "order", "none"]
@@ -58,52 +57,52 @@ SEED = 0
 MODEL_WIDTH = 64
 HEAD_WIDTH = 16
 HEADS = 2
-"""Of the layer, where no encoding asks for another: what attention sees does not depend on them."""
+"""Sizes of the layer if no encoding sets them; the findings do not depend on them."""
 
 SHIFTS = (1, 7, 64)
-"""How far positions are moved on: to the next, by an odd number, and past most sentences."""
+"""Shifts of all positions: to the next one, by an odd number, and past most sentences."""
 
 MOST_WORDS = 512
-"""Tokens: each is compared with each, in every head and a dozen times."""
+"""Most tokens: each is compared with each, in every head, a dozen times."""
 
 MOST_HEADS = 1 << 10
-"""Heads of a bias: more than any model's, and each is computed by itself a dozen times."""
+"""Most heads of a bias: more than any model has; each is computed a dozen times."""
 
 _UNIT = unit("float64")
 
 
 class PartRequest(Record):
-    """A scheme and the parameters that were given for it: a part of what is checked."""
+    """A scheme and its given parameters: one part of the encoding to check."""
 
     scheme: Scheme
     given: Mapping[str, object]
 
 
 class Deviation(Record):
-    """A change that was measured, and the most that rounding explains."""
+    """A measured change, and the largest change that rounding explains."""
 
     value: float
     tolerance: float
 
     @property
     def zero(self) -> bool:
-        """Whether it is no more than rounding."""
+        """Whether rounding explains the change."""
         return self.value <= self.tolerance
 
     @property
     def ratio(self) -> float:
-        """How many times what rounding explains it is."""
+        """Change divided by its tolerance."""
         return self.value / self.tolerance
 
 
 class OrderFinding(Record):
-    """What attention with one encoding sees.
+    """Finding on what attention sees with one encoding.
 
-    ``name`` tells it from others that are checked with it, whose ``scheme`` may be the same.
-    ``shift`` is None where there is no room to move positions on. ``expected`` says whether order
-    must be seen, ``expected_distance`` whether scores must depend on distances alone (None: either
-    may be). ``on_grid`` says that distances are in rows and columns. ``declares`` is false of
-    functions of the user's, which declare nothing.
+    ``name`` is unique among the encodings of one check, ``scheme`` need not be. ``shift`` is None
+    if there is no room to shift positions. ``expected`` says whether order must be seen,
+    ``expected_distance`` whether scores must depend on distance alone; None allows both.
+    ``on_grid`` says that distances are in rows and columns. ``declares`` is false for a user's
+    functions, which declare nothing.
     """
 
     name: str
@@ -123,22 +122,22 @@ class OrderFinding(Record):
 
     @property
     def sees_order(self) -> bool:
-        """Whether some permutation of the tokens changes what a token becomes."""
+        """Whether some permutation of the tokens changes a token's output."""
         return not self.order.zero
 
     @property
     def sees_direction(self) -> bool:
-        """Whether reading backward does."""
+        """Whether reversing the tokens changes a token's output."""
         return not self.direction.zero
 
     @property
     def by_distance(self) -> bool | None:
-        """Whether scores stay when all positions move on; None where that was not measured."""
+        """Whether shifting all positions leaves scores unchanged; None if not measured."""
         return None if self.shift is None else self.shift.zero
 
     @property
     def ok(self) -> bool:
-        """Whether the encoding does what it is declared to do."""
+        """Whether the encoding does what it declares."""
         distance = self.expected_distance is None or self.by_distance in (
             None,
             self.expected_distance,
@@ -147,14 +146,14 @@ class OrderFinding(Record):
 
     @property
     def sees(self) -> str:
-        """What attention sees of where tokens are, in words."""
+        """Part of the token order that attention sees, in words."""
         if not self.sees_order:
             return "nothing"
         return "order" if self.sees_direction else "distance only"
 
     @property
     def scores_by(self) -> str:
-        """What scores depend on beside the tokens, in words."""
+        """Quantity that scores depend on besides the tokens, in words."""
         if self.encodes_nothing:
             return "nothing"
         if self.by_distance is None:
@@ -165,16 +164,16 @@ class OrderFinding(Record):
 
     @property
     def verdict(self) -> str:
-        """What attention sees and what scores depend on, in a sentence.
+        """Sentence on what attention sees and what scores depend on.
 
-        The mask of a causal check is not the encoding's.
+        It describes the encoding, not the causal mask.
         """
         seen = "blind to order" if not self.sees_order else f"sees {self.sees}"
         return f"{seen}; scores depend on {self.scores_by}"
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The tokens of a text: its words, or as many as a number asks for.
+    """Return the tokens of a text: its words, or numbered tokens if it is a number.
 
     >>> words_of("dog bites man"), words_of("3")
     (('dog', 'bites', 'man'), ('token1', 'token2', 'token3'))
@@ -193,24 +192,26 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 def embeddings(words: Sequence[str], width: int) -> RealRows:
-    """A row for each word, drawn with the word as seed.
+    """Return a random row for each word, seeded by the word.
 
     Shape: (words, width). Equal words have equal rows.
     """
-    return np.stack([_drawn(word.encode("utf-8", "surrogatepass"), width) for word in words])
+    return np.stack(
+        [_uniform_noise(word.encode("utf-8", "surrogatepass"), width) for word in words]
+    )
 
 
-def _drawn(seed: int | bytes, *shape: int) -> Any:
-    """Numbers of mean 0 and variance 1, evenly distributed, the same on every machine.
+def _uniform_noise(seed: int | bytes, *shape: int) -> Any:
+    """Return uniform numbers of mean 0 and variance 1, the same on every machine.
 
-    Not by numpy.random, which takes longer to import than all that a short check computes.
+    Not with numpy.random: importing it takes longer than a short check computes.
     """
     bits = np.frombuffer(Random(seed).randbytes(8 * math.prod(shape)), "<u8")
     return (bits.reshape(shape) * 2.0**-63 - 1) * math.sqrt(3)
 
 
 def permutations(words: Sequence[str]) -> dict[str, Integers]:
-    """Other orders of the words: backward, the first two exchanged, moved on by one, shuffled."""
+    """Return other orders: backward, first two exchanged, cyclically shifted by one, shuffled."""
     count = len(words)
     places = np.arange(count)
     exchanged = places.copy()
@@ -224,10 +225,10 @@ def permutations(words: Sequence[str]) -> dict[str, Integers]:
 
 
 class Layer(Record):
-    """One attention layer with encodings, its weights drawn from a seed.
+    """One attention layer with encodings and seeded random weights.
 
-    ``parts`` are the encodings; ``keys`` are the same for the side of the keys, where a scheme
-    rotates them otherwise.
+    ``parts`` are the encodings of queries. ``keys`` are the same for keys, which some schemes
+    rotate differently.
     """
 
     parts: tuple[Encoding, ...]
@@ -236,13 +237,13 @@ class Layer(Record):
 
     @cached_property
     def width(self) -> int:
-        """The width of the embeddings: that of the rows that are added to them."""
+        """Width of the embeddings: that of the absolute rows, if there are any."""
         rows = [_columns(part) for part in self.parts if part.bound.scheme.kind == "absolute"]
         return _common_number("--dim", rows, "columns are added", MODEL_WIDTH)
 
     @cached_property
     def head_width(self) -> int:
-        """The width of a head: that of what rotates or meets queries."""
+        """Width of a head: that of rotations and relative rows, if there are any."""
         heads = [
             _columns(part)
             for part in self.parts
@@ -252,56 +253,56 @@ class Layer(Record):
 
     @cached_property
     def heads(self) -> int:
-        """How many heads there are: as many as biases have."""
+        """Number of heads: that of the biases, if there are any."""
         contents = [part.bound.content for part in self.parts]
         heads = [content.heads for content in contents if content.heads is not None]
         return _common_number("--heads", heads, "heads have biases", HEADS)
 
     @cached_property
     def weights(self) -> tuple[HeadMatrices, ...]:
-        """The projections of queries, keys and values. Shape: (heads, width, head width) each."""
+        """Projections of queries, keys and values. Shape: (heads, width, head width) each."""
         shape = (3, self.heads, self.width, self.head_width)
-        return tuple(_drawn(SEED + 1, *shape) / math.sqrt(self.width))
+        return tuple(_uniform_noise(SEED + 1, *shape) / math.sqrt(self.width))
 
     @cached_property
     def relative_weights(self) -> tuple[HeadMatrices, ...]:
-        """Transformer-XL's W of r, and its u and v for each head."""
+        """Transformer-XL's projection W of r, and its u and v, for each head."""
         width = self.head_width
-        project = _drawn(SEED + 2, self.heads, width, width) / math.sqrt(width)
-        return project, *_drawn(SEED + 3, 2, self.heads, width)
+        project = _uniform_noise(SEED + 2, self.heads, width, width) / math.sqrt(width)
+        return project, *_uniform_noise(SEED + 3, 2, self.heads, width)
 
     @cached_property
     def sizes(self) -> list[float]:
-        """The largest norm of each of these projections in a head."""
+        """Largest Frobenius norm over the heads, for each of these projections."""
         return [float(np.linalg.norm(matrix, axis=(1, 2)).max()) for matrix in self.weights]
 
     def inputs(self, x: RealRows, positions: Integers) -> RealRows:
-        """The embeddings with the rows of absolute encodings added."""
+        """Return the embeddings with the rows of absolute encodings added."""
         for part in self.parts:
             if part.bound.scheme.kind == "absolute":
                 x = x + compute(part, None, positions, FLOAT64, "exact")
         return x
 
     def plain_scores(self, embedded: RealRows) -> HeadMatrices:
-        """The scores of embeddings without any encoding. Shape: (heads, tokens, tokens)."""
+        """Return scores of embeddings without encodings. Shape: (heads, tokens, tokens)."""
         queries, keys = (embedded @ weights for weights in self.weights[:2])
         return queries @ keys.swapaxes(1, 2) * (1 / math.sqrt(self.head_width))
 
     @np.errstate(over="ignore", invalid="ignore")
     def scores(self, x: RealRows, positions: Integers) -> tuple[HeadMatrices, float]:
-        """The scores of inputs at positions, and the most that rounding makes them off by.
+        """Return scores of inputs at positions, and a bound on their rounding error.
 
         Shape: (heads, tokens, tokens).
-        Raises: InvalidInput where they are past what float64 holds.
+        Raises: InvalidInput if they exceed float64.
         """
         queries, keys = (x @ weights for weights in self.weights[:2])  # (heads, tokens, head width)
         longest = float(np.linalg.norm(x, axis=1).max())
-        most, added = 1.0, 0.0
+        amplitude, added = 1.0, 0.0
         for part, key_part in zip(self.parts, self.keys, strict=True):
             if part.bound.scheme.kind == "rotary":
-                queries, of_queries = self._rotated(queries, part, positions)
-                keys, of_keys = self._rotated(keys, key_part, positions)
-                most = max(most, of_queries * of_keys)
+                queries, query_amplitude = self._rotated(queries, part, positions)
+                keys, key_amplitude = self._rotated(keys, key_part, positions)
+                amplitude = max(amplitude, query_amplitude * key_amplitude)
         scale = 1 / math.sqrt(self.head_width)
         scores = queries @ keys.swapaxes(1, 2) * scale  # (heads, tokens, tokens)
         for part in self.parts:
@@ -314,7 +315,7 @@ class Layer(Record):
             scores = scores + extra
             added = max(added, float(np.abs(extra).max()))
         terms = self.width + self.head_width + x.shape[0] + 16
-        error = terms * _UNIT * longest**2 * self.sizes[0] * self.sizes[1] * most * scale
+        error = terms * _UNIT * longest**2 * self.sizes[0] * self.sizes[1] * amplitude * scale
         error += (4 + terms) * _UNIT * added
         if not (np.isfinite(scores).all() and math.isfinite(error)):
             name = "+".join(part.bound.scheme.name for part in self.parts)
@@ -326,7 +327,7 @@ class Layer(Record):
     def _rotated(
         self, vectors: HeadMatrices, encoding: Encoding, positions: Integers
     ) -> tuple[HeadMatrices, float]:
-        """Queries or keys rotated at their positions, and the largest amplitude."""
+        """Return queries or keys rotated at their positions, and the largest amplitude."""
         rotation = encoding.bound.rotation
         table = compute(encoding, "complex", positions, FLOAT64, "exact").view(np.complex128)
         columns = paired_columns(rotation.layout, rotation.waves.count, rotation.blocks)
@@ -337,7 +338,7 @@ class Layer(Record):
         return out, max(1.0, float(np.abs(table).max()))
 
     def _biases(self, part: Encoding, positions: Integers) -> HeadMatrices:
-        """What a bias adds to the scores. Shape: (heads, tokens, tokens)."""
+        """Return the scores that a bias adds. Shape: (heads, tokens, tokens)."""
         content, precision = part.bound.content, Precision.of(FLOAT64, None)
         rule = score_rule(content, part.lookup, precision=precision, engine=Engine())
         heads = range(content.heads or 0)
@@ -347,21 +348,21 @@ class Layer(Record):
     def _relative_scores(
         self, part: Encoding, queries: HeadMatrices, keys: HeadMatrices, positions: Integers
     ) -> HeadMatrices:
-        """What the rows of offsets add to the scores. Shape: (heads, tokens, tokens)."""
+        """Return the scores that rows of offsets add. Shape: (heads, tokens, tokens)."""
         offsets = positions[None, :] - positions[:, None]
-        distinct, where = np.unique(offsets, return_inverse=True)
+        distinct, indices = np.unique(offsets, return_inverse=True)
         rows = compute(part, None, distinct, FLOAT64, "exact")  # (offsets, columns)
-        columns = np.broadcast_to(where.reshape(offsets.shape), (self.heads, *offsets.shape))
+        columns = np.broadcast_to(indices.reshape(offsets.shape), (self.heads, *offsets.shape))
         if part.bound.content.waves is None:
             scores = np.take_along_axis(queries @ rows.T, columns, 2)
         else:
             project, u, v = self.relative_weights
-            met = (queries + v[:, None, :]) @ (rows @ project).swapaxes(1, 2)
-            scores = np.take_along_axis(met, columns, 2) + u[:, None, :] @ keys.swapaxes(1, 2)
+            products = (queries + v[:, None, :]) @ (rows @ project).swapaxes(1, 2)
+            scores = np.take_along_axis(products, columns, 2) + u[:, None, :] @ keys.swapaxes(1, 2)
         return np.asarray(scores / math.sqrt(self.head_width))
 
     def outputs(self, embedded: RealRows, positions: Integers) -> tuple[HeadMatrices, float]:
-        """What tokens become, and the most that rounding makes it off by.
+        """Return the outputs of tokens, and a bound on their rounding error.
 
         Shape: (heads, tokens, head width).
         """
@@ -376,9 +377,10 @@ class Layer(Record):
 
 
 def _check_size(layer: Layer, tokens: int) -> None:
-    """Refuse a layer that would take too long, or more memory than it is worth."""
+    """Refuse a layer that needs too much time or memory."""
     widest = max(layer.width, layer.head_width)
-    summed = [int(part.bound.params.get("dim", 0)) for part in layer.parts]  # sandwich's too
+    # Sandwich's scores are sums over dim.
+    summed = [int(part.bound.params.get("dim", 0)) for part in layer.parts]
     columns = max(widest, *summed)
     check_size(f"dim={columns}", columns, REPEATED_COLUMNS, "columns")
     check_size(f"heads={layer.heads}", layer.heads, MOST_HEADS, "heads")
@@ -389,16 +391,16 @@ def _check_size(layer: Layer, tokens: int) -> None:
 
 
 def _columns(encoding: Encoding) -> int:
-    """The width that an encoding asks for."""
+    """Return the width that an encoding needs."""
     bound = encoding.bound
     dim = int(bound.params.get("dim") or 0) if bound.scheme.kind == "rotary" else 0
     return max(dim, bound.content.width)
 
 
 def _common_number(flag: str, numbers: list[int], what: str, default: int) -> int:
-    """The one number that all parts have, or the default where none has any.
+    """Return the number that all parts share, or the default if there is none.
 
-    Raises: InvalidInput where they differ.
+    Raises: InvalidInput if they differ.
     """
     if len(set(numbers)) > 1:
         raise InvalidInput(f"{flag}: the parts differ: {' and '.join(map(str, numbers))} {what}")
@@ -406,10 +408,10 @@ def _common_number(flag: str, numbers: list[int], what: str, default: int) -> in
 
 
 class ScoreMaps(Record):
-    """The scores of words for words, before any mask, in the first head of a layer.
+    """Scores between words in the first head of a layer, before any mask.
 
-    ``scores`` are those without encodings, of the words in their order and read backward, and then
-    those with them; rows and columns are always the words in their order.
+    ``scores`` holds four matrices: without encodings for the words in order and reversed, then the
+    same with encodings. Rows and columns are always in the order of the words.
 
     Shape: scores (words, words) each.
     """
@@ -422,7 +424,7 @@ class ScoreMaps(Record):
 
 
 class OrderCheck(Record):
-    """A check of some encodings together, on some words."""
+    """Check of some encodings together, on some words."""
 
     words: tuple[str, ...]
     causal: bool = False
@@ -430,58 +432,58 @@ class OrderCheck(Record):
     positions: tuple[int, ...] = ()
 
     def _layer(self, parts: Sequence[PartRequest]) -> Layer:
-        """The layer with these encodings, for the words and as far as positions are moved on.
+        """Return the layer with these encodings, long enough for the words and the shifts.
 
-        Raises: InvalidInput where they do not go together, or cannot encode so many words.
+        Raises: InvalidInput if the encodings cannot be combined, or cannot encode so many words.
         """
-        shifts = self._shifts(parts)
-        length = int(self._where.max()) + max(shifts, default=0) + 1
-        encodings = tuple(_encode(part, length, side="query") for part in parts)
-        keys = tuple(_encode(part, length, side="key") for part in parts)
+        shifts = self._usable_shifts(parts)
+        length = int(self._positions.max()) + max(shifts, default=0) + 1
+        encodings = tuple(_encoding_on_side(part, length, side="query") for part in parts)
+        keys = tuple(_encoding_on_side(part, length, side="key") for part in parts)
         layer = Layer(encodings, keys, causal=self.causal)
         _check_size(layer, len(self.words))
         return layer
 
     def score_maps(self, *parts: PartRequest) -> ScoreMaps:
-        """The scores of the first head, with these encodings and without, in two orders.
+        """Return scores of the first head, with and without encodings, in two orders.
 
         Raises: InvalidInput, as `finding` does.
         """
-        layer, where = self._layer(parts), self._where
+        layer, positions = self._layer(parts), self._positions
         embedded = embeddings(self.words, layer.width)
         plain, encoded = [], []
         for step in (1, -1):
             words = embedded[::step]
-            scores, _ = layer.scores(layer.inputs(words, where), where)
+            scores, _ = layer.scores(layer.inputs(words, positions), positions)
             plain.append(layer.plain_scores(words)[0, ::step, ::step])
             encoded.append(scores[0, ::step, ::step])
         return ScoreMaps(
             self.words,
             "+".join(part.scheme.name for part in parts),
             self.causal,
-            _random_weights(layer.parts, int(where.max())),
+            _random_weights(layer.parts, int(positions.max())),
             (*plain, *encoded),
         )
 
     def finding(self, *parts: PartRequest) -> OrderFinding:
-        """What attention with these encodings sees.
+        """Measure what attention sees with these encodings.
 
         >>> from posenc_cli.catalogue import find
         >>> check = OrderCheck(("dog", "bites", "man"))
         >>> [check.finding(PartRequest(find(name), {})).verdict for name in ("nope", "rope")]
         ['blind to order; scores depend on nothing', 'sees order; scores depend on distance']
 
-        Raises: InvalidInput where they do not go together, or cannot encode so many words.
+        Raises: InvalidInput if the encodings cannot be combined, or cannot encode so many words.
         """
-        layer, where = self._layer(parts), self._where
+        layer, positions = self._layer(parts), self._positions
         encodings = layer.parts
         embedded = embeddings(self.words, layer.width)
         name = "+".join(part.scheme.name for part in parts)
         kinds = dict.fromkeys(part.scheme.kind for part in parts)
         nothing = all(map(_encodes_nothing, encodings))
-        declares = _declares(encodings)
+        declares = _has_declarations(encodings)
         order_expected = not nothing or self.causal if declares else None
-        order, direction = self._order_deviations(layer, embedded, where)
+        order, direction = self._order_deviations(layer, embedded, positions)
         return OrderFinding(
             name=name,
             scheme=name,
@@ -494,29 +496,29 @@ class OrderCheck(Record):
             causal=self.causal,
             order=order,
             direction=direction,
-            shift=_shift(layer, embedded, where, self._shifts(parts)),
+            shift=_shift_deviation(layer, embedded, positions, self._usable_shifts(parts)),
             expected={"auto": order_expected, "order": True, "none": False}[self.expectation],
-            expected_distance=_promises_distance(encodings),
+            expected_distance=_distance_is_declared(encodings),
             encodes_nothing=nothing,
             on_grid=any(_row_of_grid(encoding) > 1 for encoding in encodings),
             declares=declares,
-            random_weights=_random_weights(encodings, int(where.max())),
+            random_weights=_random_weights(encodings, int(positions.max())),
         )
 
     @property
-    def _where(self) -> Integers:
-        """The position of each word."""
+    def _positions(self) -> Integers:
+        """Position of each word."""
         return np.array(self.positions or range(len(self.words)), np.int64)
 
-    def _shifts(self, parts: Sequence[PartRequest]) -> list[int]:
-        """How far positions are moved on: whole rows of a grid, and not past the last position.
+    def _usable_shifts(self, parts: Sequence[PartRequest]) -> list[int]:
+        """Return shifts of positions: whole rows of a grid, within the scheme's positions.
 
-        Raises: InvalidInput where there are fewer positions than tokens.
+        Raises: InvalidInput if there are fewer positions than tokens.
         """
-        length = int(self._where.max()) + 1
+        length = int(self._positions.max()) + 1
         shifts = list(SHIFTS)
         for part in parts:
-            encoding = _encode(part, length + max(SHIFTS), side="query")
+            encoding = _encoding_on_side(part, length + max(SHIFTS), side="query")
             content, stride = encoding.bound.content, _row_of_grid(encoding)
             shifts = [shift * stride for shift in shifts]
             if content.capacity is not None:
@@ -530,14 +532,14 @@ class OrderCheck(Record):
         return shifts
 
     def _order_deviations(
-        self, layer: Layer, embedded: RealRows, where: Integers
+        self, layer: Layer, embedded: RealRows, positions: Integers
     ) -> tuple[Deviation, Deviation]:
-        """The change of outputs over all permutations tried, and over the one backward."""
+        """Return the worst change of outputs over the permutations, and that of reversal."""
         deviations: dict[str, Deviation] = {}
-        before, allowed = layer.outputs(embedded, where)
+        before, allowed = layer.outputs(embedded, positions)
         largest = float(np.abs(before).max())
         for name, places in permutations(self.words).items():
-            after, of_after = layer.outputs(embedded[places], where)
+            after, of_after = layer.outputs(embedded[places], positions)
             change = float(np.abs(after - before[:, places]).max())
             deviations[name] = Deviation(change / largest, (allowed + of_after) / largest)
         worst = max(deviations.values(), key=lambda deviation: deviation.ratio)
@@ -545,7 +547,7 @@ class OrderCheck(Record):
 
 
 def _random_weights(encodings: Sequence[Encoding], last: int) -> str | None:
-    """What to say of the tables of encodings that are drawn, of several each by name."""
+    """Return a note on randomly initialized tables, with names if there are several."""
     bounds = [encoding.bound for encoding in encodings]
     notes = {bound.scheme.name: bound.random_weights(last) for bound in bounds}
     texts = [
@@ -557,16 +559,11 @@ def _random_weights(encodings: Sequence[Encoding], last: int) -> str | None:
 
 
 def _row_of_grid(encoding: Encoding) -> int:
-    """How many positions a row of the grid or window has; 1 where there is none."""
+    """Return the number of positions in a row of the grid or window; 1 without one."""
     content, window = encoding.bound.content, encoding.bound.params.get("window_size")
     if content.waves is None:
         return int(window[-1]) if isinstance(window, tuple) else 1
-    return _stride(content.waves)
-
-
-def _stride(waves: Waves) -> int:
-    """How many positions a row of a grid has; 1 where there is no grid."""
-    coordinates = waves.coordinates
+    coordinates = content.waves.coordinates
     if coordinates is None or coordinates.capacity is None or coordinates.at is None:
         return 1
     if coordinates.row is not None:
@@ -577,28 +574,32 @@ def _stride(waves: Waves) -> int:
     return int(changed[0]) if changed.size else 1
 
 
-def _encode(part: PartRequest, length: int, *, side: Literal["query", "key"]) -> Encoding:
-    """The encoding of a part, on the side of the queries or of the keys."""
+def _encoding_on_side(part: PartRequest, length: int, *, side: Literal["query", "key"]) -> Encoding:
     return encoding_of_side(part.scheme, part.given, seq_len=length, side=side)
 
 
 def _encodes_nothing(encoding: Encoding) -> bool:
-    """Whether the rows of an encoding are declared not to depend on positions."""
+    """Return whether the scheme declares that its rows do not depend on positions."""
     return encoding.bound.content.positions == "unused"
 
 
-def _declares(encodings: Sequence[Encoding]) -> bool:
-    """Whether declarations say what attention sees: not those of functions, alone or with nope."""
+def _has_declarations(encodings: Sequence[Encoding]) -> bool:
+    """Return whether declarations say what attention sees.
+
+    They do not for a user's functions, alone or combined with nope.
+    """
     given = [encoding.bound.scheme.as_given for encoding in encodings]
-    silent = (own or _encodes_nothing(each) for own, each in zip(given, encodings, strict=True))
-    return not any(given) or not all(silent)
+    undeclared = (
+        is_users or _encodes_nothing(each) for is_users, each in zip(given, encodings, strict=True)
+    )
+    return not any(given) or not all(undeclared)
 
 
-def _promises_distance(encodings: Sequence[Encoding]) -> bool | None:
-    """Whether the declarations promise scores that depend on distances alone; None: they do not.
+def _distance_is_declared(encodings: Sequence[Encoding]) -> bool | None:
+    """Return True if declarations say that scores depend on distance alone, else None.
 
-    Absolute rows promise nothing, a bias by the key says how keys differ, one by pairs is of a
-    grid, and coordinates from a file are what the file says.
+    Absolute rows declare nothing. A bias by key depends on the key, and one by pairs on a grid.
+    Coordinates from a file can be anything.
     """
     for encoding in encodings:
         content = encoding.bound.content
@@ -611,15 +612,15 @@ def _promises_distance(encodings: Sequence[Encoding]) -> bool | None:
     return True
 
 
-def _shift(
-    layer: Layer, embedded: RealRows, where: Integers, shifts: Sequence[int]
+def _shift_deviation(
+    layer: Layer, embedded: RealRows, positions: Integers, shifts: Sequence[int]
 ) -> Deviation | None:
-    """The change of scores when all positions move on; the worst of some moves."""
+    """Return the worst change of scores over the shifts; None without shifts."""
     if not shifts:
         return None
 
     def centred(shift: int) -> tuple[HeadMatrices, float]:
-        scores, error = layer.scores(layer.inputs(embedded, where + shift), where + shift)
+        scores, error = layer.scores(layer.inputs(embedded, positions + shift), positions + shift)
         return scores - scores.mean(axis=2, keepdims=True), error
 
     before, allowed = centred(0)

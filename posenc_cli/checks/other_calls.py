@@ -1,6 +1,6 @@
-"""Further calls of a function of rows or scores: later positions, shorter lengths, batches.
+"""List further calls of a function of rows or scores: later positions, shorter lengths, batches.
 
-Each call is a task with a known reference: some of the first call's rows, or other settings.
+Each call is a task whose reference is known: some rows of the first call, or other settings.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from posenc_cli.checks.functions import FunctionTask
-    from posenc_cli.checks.subjects import Asked, ValueSubject
+    from posenc_cli.checks.subjects import ValueRequest, ValueSubject
     from posenc_cli.numerics.arrays import NumberArray
 
-_LATER = 7
-"""The first position of calls that do not start at 0."""
+_LATER_START = 7
+"""First position of calls that do not start at 0."""
 _EXACT_IN_HALF = 1 << 11
 """float16 represents every integer up to this one."""
 _MOST_SQUARE = 64
-"""Sequences, heads and positions of scores with the same number of each."""
+"""Most sequences, heads and positions of scores that have equal numbers of each."""
 _ROWS = 5
-"""Rows of each of two sequences; not the width of any encoding."""
-_OTHER: Mapping[str, Callable[[Any], Any]] = {
+"""Rows of each of two sequences; differs from the width of every encoding."""
+_OTHER_SETTINGS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("base", "max_period"), lambda base: 3 * base),
     **dict.fromkeys(
         ("dim", "max_distance", "max_bias", "max_position", "scale"), lambda number: 2 * number
@@ -48,98 +48,100 @@ _OTHER: Mapping[str, Callable[[Any], Any]] = {
         lambda sides: tuple(max(sides) + more for more in (2, 1, 3)[: len(sides)]),
     ),
 }
-"""Another value of each setting that a function may take, computed from its own."""
+"""Computes another value of each setting that a function may take."""
 
 
 def calls_with_settings(
     task: FunctionTask,
     given: Mapping[str, Any],
-    of_settings: Callable[[dict[str, Any]], tuple[FunctionTask, Asked]],
+    of_settings: Callable[[dict[str, Any]], tuple[FunctionTask, ValueRequest]],
 ) -> Iterator[FurtherCall]:
-    """The calls with another value of one setting each, if the reference has that setting."""
-    odd = [("dim", lambda dim: dim + 1)] if "max_period" in task.settings else []
+    """Yield calls with another value of one setting, for each setting of the reference."""
+    odd_widths = [("dim", lambda dim: dim + 1)] if "max_period" in task.settings else []
     squares = (
         (name, lambda sides: (max(sides) + 2,) * len(sides)) for name in ("grid", "window_size")
     )
-    for name, other in (*_OTHER.items(), *odd, ("heads", lambda _: 1), *squares):
-        own = task.settings.get(name)
-        if own is None or (value := other(own)) == own:
+    for name, other in (*_OTHER_SETTINGS.items(), *odd_widths, ("heads", lambda _: 1), *squares):
+        right = task.settings.get(name)
+        if right is None or (value := other(right)) == right:
             continue
         try:
-            changed, asked = of_settings({**given, name: value})
+            changed, request = of_settings({**given, name: value})
         except InvalidInput:  # for example, the size of a learned table
             continue
         text = "×".join(map(str, value)) if isinstance(value, tuple) else brief_text(value)
-        yield FurtherCall(f"{name}={text}", (changed,), _accepting(asked), task)
+        yield FurtherCall(f"{name}={text}", (changed,), _reader(request), task)
 
 
-def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
-    """The calls with fewer rows, other positions, batches and half precision."""
-    count, whole = task.places.size, task.places
-    if getattr(asked.source, "kind", "") == "relative":
+def calls_of_rows(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
+    """Yield calls with fewer rows, other positions, batches and half precision."""
+    count, places = task.places.size, task.places
+    if getattr(request.source, "kind", "") == "relative":
         few = task.length // 2
-        shorter = replace(task, places=whole[np.abs(whole) < few], length=few)
-        if (np.diff(whole) == 1).all():
+        shorter = replace(task, places=places[np.abs(places) < few], length=few)
+        if (np.diff(places) == 1).all():
             yield FurtherCall(
-                f"{few} positions", (shorter,), _accepting(asked, np.arange(few)), task
+                f"{few} positions", (shorter,), _reader(request, np.arange(few)), task
             )
         return
     if task.sides:
-        accepts = _accepting(asked, whole, whole)
+        accepts = _reader(request, places, places)
         yield FurtherCall("two grids", (replace(task, sequences=2),), accepts, task)
-        yield from _in_half(task, "vectors", _accepting(asked, whole))
+        yield from _half_precision_calls(task, "vectors", _reader(request, places))
         return
-    if count <= _LATER + _ROWS or _follow_the_length(task, asked):
+    if count <= _LATER_START + _ROWS or _depends_on_length(task, request):
         return
 
     def call(text: str, places: NumberArray, unlike: NumberArray) -> FurtherCall:
-        accepts = _accepting(asked, *(places if places.ndim > 1 else [places]))
-        return FurtherCall(text, (_at(task, places),), accepts, _at(task, unlike))
+        accepts = _reader(request, *(places if places.ndim > 1 else [places]))
+        return FurtherCall(text, (_task_at(task, places),), accepts, _task_at(task, unlike))
 
-    single = tuple(_at(task, whole[[at]]) for at in (_LATER, count // 2, count - 1))
-    at_singles = _accepting(asked, np.concatenate([each.places for each in single]))
-    yield FurtherCall("single rows", single, at_singles, _at(task, whole[:1]))
-    yield call("the first row alone", whole[:1], whole)
-    later = whole[_LATER:]
-    yield call(f"{later.size} rows from position {later[0]:g} on", later, whole[: later.size])
-    yield call(f"{count // 2} rows", whole[: count // 2], whole)
-    mixed = whole[np.argsort(np.arange(count) * 5 % 7, kind="stable")]
-    yield call("rows in another order", mixed, whole)
-    if whole.dtype.kind == "i":
-        yield call("positions of int32", whole.astype(np.int32), whole)
-    yield from _batches(whole, call)
-    yield from _in_half(task, "vectors", _accepting(asked, whole))
+    single = tuple(_task_at(task, places[[at]]) for at in (_LATER_START, count // 2, count - 1))
+    at_singles = _reader(request, np.concatenate([each.places for each in single]))
+    yield FurtherCall("single rows", single, at_singles, _task_at(task, places[:1]))
+    yield call("the first row alone", places[:1], places)
+    later = places[_LATER_START:]
+    yield call(f"{later.size} rows from position {later[0]:g} on", later, places[: later.size])
+    yield call(f"{count // 2} rows", places[: count // 2], places)
+    mixed = places[np.argsort(np.arange(count) * 5 % 7, kind="stable")]
+    yield call("rows in another order", mixed, places)
+    if places.dtype.kind == "i":
+        yield call("positions of int32", places.astype(np.int32), places)
+    yield from _batches(places, call)
+    yield from _half_precision_calls(task, "vectors", _reader(request, places))
     if task.settings.get("max_period") is not None:
-        between = whole[-_ROWS:] + np.resize([0.125, 0.5, 0.875], _ROWS)
-        yield call("fractional timesteps", between, whole[-_ROWS:])
-        if task.settings.get("scale") == 1 and whole.max() <= _EXACT_IN_HALF:
-            half = replace(task, places=whole.astype(np.float16))
-            yield FurtherCall("timesteps in float16", (half,), _accepting(asked, whole), task)
+        between = places[-_ROWS:] + np.resize([0.125, 0.5, 0.875], _ROWS)
+        yield call("fractional timesteps", between, places[-_ROWS:])
+        if task.settings.get("scale") == 1 and places.max() <= _EXACT_IN_HALF:
+            half = replace(task, places=places.astype(np.float16))
+            yield FurtherCall("timesteps in float16", (half,), _reader(request, places), task)
 
 
 def _batches(
-    whole: NumberArray, call: Callable[[str, NumberArray, NumberArray], FurtherCall]
+    places: NumberArray, call: Callable[[str, NumberArray, NumberArray], FurtherCall]
 ) -> Iterator[FurtherCall]:
-    """The calls with several sequences, at the same positions or at their own."""
-    pair = np.stack([whole[:_ROWS], whole[-_ROWS:]])
+    """Yield calls with several sequences, at equal or different positions."""
+    pair = np.stack([places[:_ROWS], places[-_ROWS:]])
     yield call("two sequences at other positions", pair, pair[[0, 0]])
     yield call("a row of two sequences at other positions", pair[:, :1], pair[[0, 0], :1])
-    for several, first, rows in product(("two", "three"), (0, _LATER), (_ROWS, 1)):
-        own, begin = whole[first : first + rows], whole[:rows]
+    for several, first, rows in product(("two", "three"), (0, _LATER_START), (_ROWS, 1)):
+        positions, begin = places[first : first + rows], places[:rows]
         count = 3 if several == "three" else 2
         text = f"a row of {several} sequences" if rows == 1 else f"{several} sequences"
         if first:
-            text += f" from position {own[0]:g} on"
-        yield call(text, np.stack([own] * count), np.stack([begin] * count) if first else begin)
-    square = np.stack([whole[:_ROWS]] * _ROWS)
+            text += f" from position {positions[0]:g} on"
+        yield call(
+            text, np.stack([positions] * count), np.stack([begin] * count) if first else begin
+        )
+    square = np.stack([places[:_ROWS]] * _ROWS)
     yield call("equal numbers of sequences and rows", square, square[0])
 
 
-def _follow_the_length(task: FunctionTask, asked: Asked) -> bool:
-    """Whether the reference's rows depend on their number."""
+def _depends_on_length(task: FunctionTask, request: ValueRequest) -> bool:
+    """Return whether the reference's rows depend on their number."""
     few = task.places[: task.places.size // 2]
     shorter, longer = (
-        _accepting(asked, places)(Loaded(np.zeros((places.size, task.width)), "float64", ""))[
+        _reader(request, places)(Loaded(np.zeros((places.size, task.width)), "float64", ""))[
             0
         ].expected.right()
         for places in (few, task.places)
@@ -147,86 +149,93 @@ def _follow_the_length(task: FunctionTask, asked: Asked) -> bool:
     return not np.array_equal(shorter, longer[: few.size])
 
 
-def _in_half(
+def _half_precision_calls(
     task: FunctionTask, what: str, accepts: Callable[[Loaded], list[ValueSubject]]
 ) -> Iterator[FurtherCall]:
-    """The calls in half precision, and one in float32 after them."""
+    """Yield calls in half precision, and one in float32 after them."""
     for dtype in ("float16", "bfloat16"):
         half = replace(task, dtype=dtype)
         yield FurtherCall(f"{what} in {dtype}", (half,), accepts, task)
     yield FurtherCall(f"{what} in float32 after half precision", (task,), accepts, half)
 
 
-def calls_of_scores(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
-    """The calls with batches of scores, half precision, and few queries as in decoding."""
+def calls_of_scores(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
+    """Yield calls with batches of scores, half precision, and few queries as in decoding."""
     if not task.sides:
         for queries in (1, task.length // 2):
             what = "the last query" if queries == 1 else f"the last {queries} queries"
-            own = replace(task, queries=queries)
-            yield FurtherCall(f"{what} of {task.length}", (own,), _accepting(asked), task)
-        half = _at(task, task.places[: task.places.size // 2])
-        accepts = _accepting(asked, half.places)
+            changed = replace(task, queries=queries)
+            yield FurtherCall(f"{what} of {task.length}", (changed,), _reader(request), task)
+        half = _task_at(task, task.places[: task.places.size // 2])
+        accepts = _reader(request, half.places)
         yield FurtherCall(f"{half.length} positions", (half,), accepts, task)
-        later = task.places + _LATER
-        own = _at(task, later)
-        yield FurtherCall(f"positions from {later[0]} on", (own,), _accepting(asked, later), task)
+        later = task.places + _LATER_START
+        changed = _task_at(task, later)
+        yield FurtherCall(
+            f"positions from {later[0]} on", (changed,), _reader(request, later), task
+        )
     both = replace(task, sequences=2)
-    yield FurtherCall("two sequences", (both,), _accepting(asked, *[task.places] * 2), task)
+    yield FurtherCall("two sequences", (both,), _reader(request, *[task.places] * 2), task)
     heads = task.settings.get("heads", 1)
     if not task.sides and 1 < heads <= min(_MOST_SQUARE, task.places.size):
-        square = replace(_at(task, task.places[:heads]), sequences=heads)
-        accepts = _accepting(asked, *[square.places] * heads)
+        square = replace(_task_at(task, task.places[:heads]), sequences=heads)
+        accepts = _reader(request, *[square.places] * heads)
         yield FurtherCall(
             "equal numbers of sequences, positions and heads", (square,), accepts, task
         )
-    yield from _in_half(task, "scores", _accepting(asked))
+    yield from _half_precision_calls(task, "scores", _reader(request))
 
 
-def calls_of_buckets(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
-    """The call with a matrix (queries, keys) of relative positions, as attention makes it."""
+def calls_of_buckets(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
+    """Yield the call with a matrix (queries, keys) of relative positions, as in attention."""
     if task.sides or task.places.size <= _ROWS:
         return
     keys = task.places.size - _ROWS + 1
     rows = [task.places[_ROWS - 1 - query :][:keys] for query in range(_ROWS)]
     matrix = (replace(task, places=np.stack(rows)),)
-    yield FurtherCall("a matrix of queries and keys", matrix, _accepting(asked, *rows), task)
+    yield FurtherCall("a matrix of queries and keys", matrix, _reader(request, *rows), task)
 
 
-def calls_after_fewer(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
-    """The same call after a first one for half as many positions, which a cache may be made for."""
+def calls_after_fewer(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
+    """Yield the same call after a first one for half the positions, which may size a cache."""
     half = task.length // 2
     if half and not task.sides and task.places.shape == (task.length,):
-        few = _at(task, task.places[:half])
+        few = _task_at(task, task.places[:half])
         text = f"{task.length} positions after a first call for {half}"
-        yield FurtherCall(text, (task,), _accepting(asked), few, few)
+        yield FurtherCall(text, (task,), _reader(request), few, few)
 
 
-def _at(task: FunctionTask, places: NumberArray) -> FunctionTask:
-    """The task at other places: (n,), or (b, n) for b sequences."""
+def _task_at(task: FunctionTask, places: NumberArray) -> FunctionTask:
+    """Return the task at other positions: (n,), or (b, n) for b sequences."""
     sequences = len(places) if places.ndim > 1 else 1
     return replace(task, places=places, length=places.shape[-1], sequences=sequences)
 
 
-def _accepting(asked: Asked, *sequences: NumberArray) -> Callable[[Loaded], list[ValueSubject]]:
-    """Return a reader of values of sequences at these places, or at those of ``asked`` if none."""
+def _reader(
+    request: ValueRequest, *sequences: NumberArray
+) -> Callable[[Loaded], list[ValueSubject]]:
+    """Return a reader of values for sequences at these positions.
+
+    Without sequences, it reads values at the positions of ``request``.
+    """
 
     def subjects(loaded: Loaded) -> list[ValueSubject]:
         if not sequences:
-            return [asked.subject(loaded)]
+            return [request.subject(loaded)]
         values = loaded.values
         several = len(sequences) > 1
-        alike = several and not np.ptp(sequences, axis=0).any()
-        axes = {"buckets": 2, "scores": 4}.get(asked.form or "", 3)
+        equal_places = several and not np.ptp(sequences, axis=0).any()
+        axes = {"buckets": 2, "scores": 4}.get(request.form or "", 3)
         flat = values.ndim == axes - 1 < 3 and len(values) == np.size(sequences)
-        if several and flat:  # as diffusers returns them
+        if several and flat:  # diffusers returns sequences one after another
             values = values.reshape(len(sequences), -1, *values.shape[1:])
-        elif alike and (values.ndim < axes or len(values) == 1):
+        elif equal_places and (values.ndim < axes or len(values) == 1):
             table = values if values.ndim < axes else values[0]  # one table for all sequences
             values = np.stack([table] * len(sequences))
         if several and (values.shape[0] != len(sequences) or values.ndim < axes):
             raise WrongShape(f"returned an array of shape {values.shape}")
         return [
-            replace(asked, positions=positions_from(places)).subject(replace(loaded, values=part))
+            replace(request, positions=positions_from(places)).subject(replace(loaded, values=part))
             for part, places in zip(values if several else [values], sequences, strict=True)
         ]
 

@@ -1,7 +1,7 @@
-"""Requirements on a plan such as ``context>=131072``, and whether they hold.
+"""Parse requirements on a plan such as ``context>=131072``, and check whether they hold.
 
-A requirement bounds a number of the config as it stands, or of a recipe where its name stands
-before it: ``yarn.unseen<=0``. What has no such number does not pass.
+A requirement bounds a number of the config as it is, or of a recipe if its name comes first:
+``yarn.unseen<=0``. A plan that lacks the number does not pass.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ NUMBERS = {
     "negative-from": "the first distance at which the sum of cosines is negative",
     "unseen": "frequency pairs with unseen angles at the new length",
 }
-"""What can be required, and what it counts."""
+"""Numbers that can be required, and what they count."""
 OF_RECIPES = ("negative-from", "unseen")
-"""What is a recipe's own."""
+"""Numbers that every recipe has."""
 
 
 def plan_requirements_of(flag: str, text: str) -> tuple[Requirement, ...]:
-    """The requirements that a text lists.
+    """Parse a comma-separated list of requirements.
 
     >>> [each.name for each in plan_requirements_of("--require", "context>=4096,yarn.unseen<=0")]
     ['context', 'yarn.unseen']
 
-    Raises: InvalidInput for what is none.
+    Raises: InvalidInput for a part that is not a requirement.
     """
     form, requirements = "NAME>=N or NAME<=N", []
     for part in map(str.strip, text.split(",")):
@@ -49,9 +49,9 @@ def plan_requirements_of(flag: str, text: str) -> tuple[Requirement, ...]:
 def plan_judgements(
     planned: LengthPlan | NoPlan, requirements: Sequence[Requirement]
 ) -> list[Judgement]:
-    """Whether a plan meets each requirement.
+    """Return for each requirement whether a plan meets it.
 
-    Raises: InvalidInput where one names a recipe that there is not, or reaches too far.
+    Raises: InvalidInput for an unknown recipe, or a bound that is too far.
     """
     return [_judgement(planned, requirement) for requirement in requirements]
 
@@ -59,23 +59,24 @@ def plan_judgements(
 def _judgement(planned: LengthPlan | NoPlan, requirement: Requirement) -> Judgement:
     recipe, _, name = requirement.name.rpartition(".")
 
-    def judged(message: str, *, ok: bool) -> Judgement:
+    def judgement(message: str, *, ok: bool) -> Judgement:
         return Judgement(recipe or AS_IS, requirement, ok, message)
 
     if isinstance(planned, NoPlan):
         if name != "context" or planned.trained is None:
-            return judged(f"does not apply: {planned.reason}", ok=False)
-        return judged(f"{NUMBERS[name]}: {planned.trained}", ok=requirement.allows(planned.trained))
+            return judgement(f"does not apply: {planned.reason}", ok=False)
+        return judgement(
+            f"{NUMBERS[name]}: {planned.trained}", ok=requirement.allows(planned.trained)
+        )
     if name == "negative-from":
-        return _of_sum(planned, _recipe(planned, requirement, recipe), requirement)
-    value: int
+        return _negative_sum_judgement(planned, _recipe(planned, requirement, recipe), requirement)
     if name == "context":
         value = planned.lengths.context or planned.trained
     elif name == "long-wavelengths":
         value = len(planned.never_turned)
     else:
         value = len(_recipe(planned, requirement, recipe).unseen)
-    return judged(f"{NUMBERS[name]}: {value}", ok=requirement.allows(value))
+    return judgement(f"{NUMBERS[name]}: {value}", ok=requirement.allows(value))
 
 
 def _recipe(planned: LengthPlan, requirement: Requirement, name: str) -> Recipe:
@@ -90,10 +91,14 @@ def _recipe(planned: LengthPlan, requirement: Requirement, name: str) -> Recipe:
     )
 
 
-def _of_sum(planned: LengthPlan, recipe: Recipe, requirement: Requirement) -> Judgement:
-    """Whether the sum is negative from where it may be, looked at up to the bound and the length.
+def _negative_sum_judgement(
+    planned: LengthPlan, recipe: Recipe, requirement: Requirement
+) -> Judgement:
+    """Judge from which distance the sum of cosines is negative.
 
-    Raises: InvalidInput for a bound that is further than what is looked at.
+    Distances up to the bound and the planned length are checked.
+
+    Raises: InvalidInput for a bound beyond the most distances that are checked.
     """
     if requirement.bound > LONGEST:
         raise InvalidInput(f"--require {requirement.text}: at most {LONGEST} distances are checked")

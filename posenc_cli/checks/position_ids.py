@@ -1,9 +1,11 @@
-"""The position ids that a model gives to a prompt, and a check of others' ids.
+"""Compute the position ids that a model gives to a prompt, and check other code's ids.
 
-A cause is named where it gives every id of the file again: padding that is counted, packed
-sequences that go on, an offset, axes or tokens of a grid in another order, another step of frames,
-text that goes on otherwise after a grid. Where several do, the prompt cannot tell them apart, and
-all are named. Imports NumPy: import it only where something is computed.
+A cause is reported if it reproduces every id in the file. For text, causes are counted padding,
+packed sequences that do not restart, and an offset. For grids, they are another order of axes or
+tokens, another frame step, and another start of the text that follows. If several causes fit, the
+prompt cannot distinguish them, and all are reported.
+
+Imports NumPy: import it only where something is computed.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ AXES = ("frames", "rows", "columns")
 
 
 class PatchGrid(Record):
-    """The patches of an image or a video, as a processor's ``grid_thw`` counts them.
+    """Patches of an image or a video, as a processor's ``grid_thw`` counts them.
 
     ``seconds`` is the time from one frame of patches to the next.
     """
@@ -44,10 +46,10 @@ class PatchGrid(Record):
 
 
 class Prompt(Record):
-    """The tokens of a prompt: ``text`` has how many come before, between and after the grids.
+    """Tokens of a prompt: ``text`` counts those before, between and after the grids.
 
-    Without grids they are the lengths of sequences that are packed into one row. ``left`` and
-    ``right`` count padding.
+    Without grids, ``text`` holds the lengths of sequences that are packed into one row. ``left``
+    and ``right`` count padding.
     """
 
     text: tuple[int, ...]
@@ -56,11 +58,11 @@ class Prompt(Record):
     right: int = 0
 
 
-class Habits(Record):
-    """How ids are made: as models do, unless one of these says otherwise.
+class Numbering(Record):
+    """Rules that number tokens: the model's rules, except where a field changes them.
 
-    ``after`` says where text goes on after a grid: past its longer ``side``, past its ``largest``
-    id, or past its ``tokens``.
+    ``after`` says where text continues after a grid: after its longer ``side``, its ``largest`` id,
+    or its ``tokens``.
     """
 
     skips_padding: bool | None = None
@@ -73,19 +75,19 @@ class Habits(Record):
     flat: bool = False
 
 
-class PositionMistake(Record):
-    """A mistake that a prompt can show: its ``cause``, what is said of it, and the habits."""
+class PositionBug(Record):
+    """A bug that a prompt can reveal: its ``cause``, a sentence, and the numbering."""
 
     cause: str
     text: str
-    habits: Habits
+    numbering: Numbering
 
 
 class PositionCheck(Record):
-    """How given ids compare with a model's; each of ``causes`` gives all ids.
+    """Comparison of given ids with a model's; each of ``causes`` reproduces all ids.
 
-    ``axis`` and ``token`` are where they first differ, in a ``sequence`` of a batch, ``count`` is
-    how many ids do; ``several`` says that tokens have an id on each of three axes.
+    ``count`` ids differ, first at ``axis`` and ``token``, in a ``sequence`` of a batch. ``several``
+    says that tokens have an id on each of three axes.
     """
 
     ok: bool
@@ -96,12 +98,12 @@ class PositionCheck(Record):
     sequence: int | None = None
     expected: int = 0
     found: int = 0
-    causes: tuple[PositionMistake, ...] = ()
+    causes: tuple[PositionBug, ...] = ()
     several: bool = False
 
 
 def check_prompt(rule: PositionRule, prompt: Prompt) -> None:
-    """Refuse what the model's own code could not be asked.
+    """Refuse prompts that the model's own code does not support.
 
     Raises: InvalidInput.
     """
@@ -154,7 +156,7 @@ def _check_grid(rule: PositionRule, grid: PatchGrid) -> None:
 
 
 def _check_rows(rule: PositionRule, prompt: Prompt) -> None:
-    """Refuse a sequence that a learned table has too few rows for.
+    """Refuse a sequence that is longer than the learned table.
 
     Raises: InvalidInput.
     """
@@ -171,7 +173,7 @@ def _check_rows(rule: PositionRule, prompt: Prompt) -> None:
 
 
 def assumptions(rule: PositionRule, prompt: Prompt) -> tuple[str, ...]:
-    """What the ids of a prompt stand on that is not the model's own code."""
+    """Return what the ids of a prompt assume beyond the model's own code."""
     if rule.unused:
         return (
             f"{rule.model_type} uses no position ids ({rule.unused}): these only number its tokens",
@@ -186,24 +188,24 @@ def assumptions(rule: PositionRule, prompt: Prompt) -> tuple[str, ...]:
     )
 
 
-def position_ids(rule: PositionRule, prompt: Prompt, habits: Habits | None = None) -> Ids:
-    """The ids of a prompt's tokens, padding among them: (3, tokens) with axes, else (1, tokens).
+def position_ids(rule: PositionRule, prompt: Prompt, numbering: Numbering | None = None) -> Ids:
+    """Return the ids of a prompt's tokens and padding: (3, tokens) with axes, else (1, tokens).
 
     Raises: InvalidInput as `check_prompt` does.
     """
     check_prompt(rule, prompt)
-    habits = habits or Habits()
-    skips = rule.skips if habits.skips_padding is None else habits.skips_padding
-    first = rule.start + habits.shift
+    numbering = numbering or Numbering()
+    skips = rule.skips if numbering.skips_padding is None else numbering.skips_padding
+    first = rule.start + numbering.shift
     begin = at = first if skips else first + prompt.left
     parts = list[Any]()
     for index, count in enumerate(prompt.text):
-        if index and not prompt.grids and habits.resets:
+        if index and not prompt.grids and numbering.resets:
             at = first
         parts.append(np.broadcast_to(np.arange(at, at + count), (3, count)))
         at += count
         if index < len(prompt.grids):
-            ids = _grid_ids(rule, prompt.grids[index], habits) + at
+            ids = _grid_ids(rule, prompt.grids[index], numbering) + at
             parts.append(ids)
             grid = prompt.grids[index]
             ends = {
@@ -211,9 +213,9 @@ def position_ids(rule: PositionRule, prompt: Prompt, habits: Habits | None = Non
                 "largest": int(ids.max()) + 1,
                 "tokens": at + ids.shape[1],
             }
-            at = ends[habits.after or rule.after]
+            at = ends[numbering.after or rule.after]
     ids = np.concatenate(parts, axis=1)
-    if habits.flat:
+    if numbering.flat:
         ids = np.broadcast_to(np.arange(begin, begin + ids.shape[1]), ids.shape)
     padded = np.pad(ids, ((0, 0), (prompt.left, prompt.right)), constant_values=rule.padding)
     if not skips:
@@ -222,80 +224,81 @@ def position_ids(rule: PositionRule, prompt: Prompt, habits: Habits | None = Non
     return padded if rule.frames else padded[:1]
 
 
-def _grid_ids(rule: PositionRule, grid: PatchGrid, habits: Habits) -> Ids:
-    """The ids of a grid's tokens beside that of its first, (3, tokens)."""
-    changed = habits.step if grid.video else None
-    first, second = _steps(rule, grid) if changed is None else (changed, 1.0)
-    # The products of torch's float32, cut to whole ids.
-    counted = np.arange(_frames(rule, grid), dtype=np.float32)
+def _grid_ids(rule: PositionRule, grid: PatchGrid, numbering: Numbering) -> Ids:
+    """Return the ids of a grid's tokens relative to its first token's. Shape: (3, tokens)."""
+    changed = numbering.step if grid.video else None
+    first, second = _frame_factors(rule, grid) if changed is None else (changed, 1.0)
+    # torch multiplies in float32 and truncates to integer ids.
+    counted = np.arange(_token_frames(rule, grid), dtype=np.float32)
     frames = (counted * np.float32(first) * np.float32(second)).astype(np.int64)
     sides = [np.arange(count // rule.merge) for count in (grid.rows, grid.columns)]
     ids = np.stack(np.meshgrid(frames, *sides, indexing="ij"))
-    if habits.by_columns:
+    if numbering.by_columns:
         ids = ids.swapaxes(2, 3)
-    return ids.reshape(3, -1)[list(habits.axes)]
+    return ids.reshape(3, -1)[list(numbering.axes)]
 
 
-def _steps(rule: PositionRule, grid: PatchGrid) -> tuple[float, float]:
-    """What the number of a frame is multiplied by for its id, one after the other."""
+def _frame_factors(rule: PositionRule, grid: PatchGrid) -> tuple[float, float]:
+    """Return the two factors by which a frame's number is multiplied, in this order."""
     if rule.frames not in (SECONDS, PAST) or not grid.video:
         return 1.0, 1.0
     product = float(np.float32(rule.per_second) * np.float32(grid.seconds))
     return (grid.seconds, rule.per_second) if rule.frames == PAST else (product, 1.0)
 
 
-def _frames(rule: PositionRule, grid: PatchGrid) -> int:
-    """How many rows of frames the tokens of a grid make."""
+def _token_frames(rule: PositionRule, grid: PatchGrid) -> int:
+    """Return the number of frames of tokens in a grid."""
     return grid.frames // rule.frames_merged if grid.video else grid.frames
 
 
 def token_count(rule: PositionRule, prompt: Prompt) -> int:
-    """How many tokens a prompt has, padding and those of its grids among them."""
-    grids = sum(_frames(rule, grid) * grid.rows * grid.columns for grid in prompt.grids)
+    """Return how many tokens a prompt has, including padding and grids."""
+    grids = sum(_token_frames(rule, grid) * grid.rows * grid.columns for grid in prompt.grids)
     return prompt.left + sum(prompt.text) + grids // rule.merge**2 + prompt.right
 
 
-_PLACES = {
+_TEXT_AFTER = {
     "side": "the longer side of the grid",
     "largest": "its largest id (as in transformers 4)",
     "tokens": "all its tokens",
 }
-"""Past what text may go on after a grid."""
+"""Where text may continue after a grid."""
 
 
 def read_ids(path: str, rule: PositionRule, tokens: int) -> Ids:
-    """The ids in a file, (tokens,) or (batch, tokens), with axes also (3, [batch,] tokens).
+    """Read ids from a file: (tokens,) or (batch, tokens), with axes also (3, [batch,] tokens).
 
-    Returns: (axes, batch, tokens).
+    Shape: (axes, batch, tokens).
 
-    Raises: InvalidInput, Unavailable: it cannot be read, or holds something else.
+    Raises: InvalidInput, Unavailable if the file cannot be read, or holds something else.
     """
     values = read_array(path).values
     ids = values.squeeze()
     if tokens == 1:
         ids = ids[..., None]
-    where = f"--check {quoted_name(path)}"
+    option = f"--check {quoted_name(path)}"
     axes = 3 if rule.frames and ids.ndim > 1 and len(ids) == 3 else 1
     if ids.shape[-1:] != (tokens,) or ids.ndim > (3 if axes > 1 else 2):
         raise InvalidInput(
-            f"{where} holds an array of shape {sizes_text(values.shape)}; the prompt has "
+            f"{option} holds an array of shape {sizes_text(values.shape)}; the prompt has "
             f"{tokens} tokens"
         )
     real = values.dtype.kind in "iuf" and np.all(np.abs(ids.astype(np.float64)) < 2**53)
     if not real or np.any(ids != np.rint(ids)):
-        raise InvalidInput(f"{where}: ids must be whole numbers below 2^53")
+        raise InvalidInput(f"{option}: ids must be whole numbers below 2^53")
     return ids.astype(np.int64).reshape(axes, -1, tokens)
 
 
 def check_ids(rule: PositionRule, prompt: Prompt, given: Ids) -> PositionCheck:
-    """How given ids, (axes, tokens) or (axes, batch, tokens), compare with those of the model.
+    """Compare given ids, (axes, tokens) or (axes, batch, tokens), with those of the model.
 
     Padding is not compared.
     """
-    own = position_ids(rule, prompt)
-    kept = slice(prompt.left, own.shape[1] - prompt.right)
-    found = given.reshape(len(given), -1, own.shape[1])[..., kept]  # (axes, batch, tokens)
-    expected = own[:, None, kept] if prompt.grids else own[:1, None, kept]  # of text one for three
+    right = position_ids(rule, prompt)
+    unpadded = slice(prompt.left, right.shape[1] - prompt.right)
+    found = given.reshape(len(given), -1, right.shape[1])[..., unpadded]  # (axes, batch, tokens)
+    # Text has equal ids on all axes.
+    expected = right[:, None, unpadded] if prompt.grids else right[:1, None, unpadded]
     expected, found = np.broadcast_arrays(expected, found)
     differing = expected != found
     if not differing.any():
@@ -311,81 +314,81 @@ def check_ids(rule: PositionRule, prompt: Prompt, given: Ids) -> PositionCheck:
         sequence=sequence if found.shape[1] > 1 else None,
         expected=int(expected[axis, sequence, token]),
         found=int(found[axis, sequence, token]),
-        causes=_causes(rule, prompt, wrong, kept),
+        causes=_causes(rule, prompt, wrong, unpadded),
         several=len(expected) > 1,
     )
 
 
 def _causes(
-    rule: PositionRule, prompt: Prompt, found: Ids, kept: slice
-) -> tuple[PositionMistake, ...]:
-    """The causes that give all ids of wrong sequences: those without a measured number first."""
-    candidates = [*_mistakes(rule, prompt)]
-    for tier in (candidates, _measured(rule, prompt, found[:, 0], candidates)):
-        causes: dict[str, PositionMistake] = {}
-        for mistake in tier:
-            ids = position_ids(rule, prompt, mistake.habits)[:, None, kept]
+    rule: PositionRule, prompt: Prompt, found: Ids, unpadded: slice
+) -> tuple[PositionBug, ...]:
+    """Return the causes that reproduce all wrong sequences; known bugs before measured ones."""
+    candidates = [*_known_bugs(rule, prompt)]
+    for tier in (candidates, _measured_bugs(rule, prompt, found[:, 0], candidates)):
+        causes: dict[str, PositionBug] = {}
+        for bug in tier:
+            ids = position_ids(rule, prompt, bug.numbering)[:, None, unpadded]
             if np.all(ids == found):
-                causes.setdefault(mistake.cause, mistake)
+                causes.setdefault(bug.cause, bug)
         if causes:
             return tuple(causes.values())
     return ()
 
 
-def _mistakes(rule: PositionRule, prompt: Prompt) -> Iterator[PositionMistake]:
-    """Known mistakes that a prompt can show."""
+def _known_bugs(rule: PositionRule, prompt: Prompt) -> Iterator[PositionBug]:
+    """Yield known bugs that a prompt can reveal."""
     if prompt.left:
-        treated = "counted as tokens" if rule.skips else "skipped, the model counts it"
-        text = f"left padding is {treated}"
-        yield PositionMistake("padding", text, Habits(skips_padding=not rule.skips))
+        handling = "counted as tokens" if rule.skips else "skipped, the model counts it"
+        text = f"left padding is {handling}"
+        yield PositionBug("padding", text, Numbering(skips_padding=not rule.skips))
     if not prompt.grids:
         if len(prompt.text) > 1:
             text = "ids do not restart at each packed sequence"
-            yield PositionMistake("packing", text, Habits(resets=False))
+            yield PositionBug("packing", text, Numbering(resets=False))
         return
     text = "each token has the same position on all three axes"
-    yield PositionMistake("one axis", text, Habits(flat=True))
+    yield PositionBug("one axis", text, Numbering(flat=True))
     for axes in [*permutations(range(3))][1:]:  # the first is the right one
         named = ", ".join(AXES[axis] for axis in axes)
         text = f"the axes are {named}, not {', '.join(AXES)}"
-        yield PositionMistake("grid order", text, Habits(axes=axes))
+        yield PositionBug("grid order", text, Numbering(axes=axes))
     text = "the tokens of a grid are numbered column by column, not row by row"
-    yield PositionMistake("grid order", text, Habits(by_columns=True))
-    for after in [each for each in _PLACES if each != rule.after]:
-        text = f"text continues after {_PLACES[after]}, not after {_PLACES[rule.after]}"
-        yield PositionMistake("after a grid", text, Habits(after=after))
+    yield PositionBug("grid order", text, Numbering(by_columns=True))
+    for after in [each for each in _TEXT_AFTER if each != rule.after]:
+        text = f"text continues after {_TEXT_AFTER[after]}, not after {_TEXT_AFTER[rule.after]}"
+        yield PositionBug("after a grid", text, Numbering(after=after))
     for seconds in {grid.seconds for grid in prompt.grids if grid.video}:
         steps = {1.0, rule.per_second, seconds, 2 * seconds, 4 * seconds, 25 * seconds}
         right = rule.per_second * seconds if rule.frames in (SECONDS, PAST) else 1.0
         for step in sorted(steps - {right}):
-            yield _stepped(step, right)
+            yield _step_bug(step, right)
 
 
-def _stepped(step: float, right: float) -> PositionMistake:
+def _step_bug(step: float, right: float) -> PositionBug:
     text = f"frames are {step:g} apart, not {right:g}"
-    return PositionMistake("temporal step", text, Habits(step=step))
+    return PositionBug("temporal step", text, Numbering(step=step))
 
 
-def _measured(
-    rule: PositionRule, prompt: Prompt, found: Ids, mistakes: Sequence[PositionMistake]
-) -> Iterator[PositionMistake]:
-    """The step that a video shows, and an offset: beside a known bug only if not alone."""
+def _measured_bugs(
+    rule: PositionRule, prompt: Prompt, found: Ids, bugs: Sequence[PositionBug]
+) -> Iterator[PositionBug]:
+    """Yield measured frame steps and an offset, also with known bugs unless it suffices alone."""
     at = 0
     for index, grid in enumerate(prompt.grids):
         at += prompt.text[index]
         each = grid.rows * grid.columns // rule.merge**2
         if grid.video and grid.frames > 1:
             step = float(found[0, at + each] - found[0, at])
-            yield _stepped(step, float(np.prod(_steps(rule, grid))))
-        at += each * _frames(rule, grid)
-    own = position_ids(rule, prompt)[:, prompt.left : prompt.left + found.shape[1]]
-    alone = np.all(found - own == found[0, 0] - own[0, 0])
-    others = () if alone else mistakes
-    for mistake in (PositionMistake("offset", "", Habits()), *others):
-        first = position_ids(rule, prompt, mistake.habits)[0, prompt.left]
+            yield _step_bug(step, float(np.prod(_frame_factors(rule, grid))))
+        at += each * _token_frames(rule, grid)
+    right = position_ids(rule, prompt)[:, prompt.left : prompt.left + found.shape[1]]
+    alone = np.all(found - right == found[0, 0] - right[0, 0])
+    others = () if alone else bugs
+    for bug in (PositionBug("offset", "", Numbering()), *others):
+        first = position_ids(rule, prompt, bug.numbering)[0, prompt.left]
         shift = int(found[0, 0] - first)
         if shift:
             text = f"every id is {abs(shift)} too {'large' if shift > 0 else 'small'}"
-            if mistake.text:
-                text = f"{mistake.text}, and {text}"
-            yield PositionMistake(mistake.cause, text, replace(mistake.habits, shift=shift))
+            if bug.text:
+                text = f"{bug.text}, and {text}"
+            yield PositionBug(bug.cause, text, replace(bug.numbering, shift=shift))

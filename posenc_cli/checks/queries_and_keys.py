@@ -1,8 +1,8 @@
-"""The report on q and k of one function.
+"""Combine the reports on q and k of one function.
 
-With maps A_p of queries and B_p of keys a score is qᵀ A_mᵀ B_n k. Where both equal the reference it
-depends on n − m; and where they do not, but each rotates by a rotation of its own, it still does if
-these are one rotation but for a constant: then B_p = A_p C at every p.
+With maps A_p of queries and B_p of keys, a score is qᵀ A_mᵀ B_n k. If both equal the reference, it
+depends on n − m. If they differ from it, but both rotate, it still depends on n − m if the
+rotations differ by a constant one: B_p = A_p C at every p.
 """
 
 from __future__ import annotations
@@ -28,40 +28,41 @@ if TYPE_CHECKING:
     from posenc_cli.rotary.subject import Subject
 
 
-_ALIKE = 1e-3
-"""Of two factors of one pair: what float32 positions and half precisions leave between them near
-position 0 is less, and any other rotation is further."""
+_MOST_DIFFERENCE = 1e-3
+"""Difference of equal factors that float32 positions and half precision may cause.
+
+Near position 0 it is smaller, and any other rotation differs by more."""
 
 _REORDERED = "q and k are returned with their dimensions in different orders"
 
 _CONSTANT = "k differs from q by one rotation or factor, the same at all positions"
 """The difference that leaves q·k a function of m − n."""
 
-_DRIFT = 2e-6
-"""What float32 products of positions and frequencies may put between them, for each position."""
+_POSITION_ERROR = 2e-6
+"""Difference for each position that float32 products with frequencies may cause."""
 
 
 def report_of_both(
     subject: Subject, queries: Report, keys: Report, *, alike_if_right: bool
 ) -> Report:
-    """The report on q and k: of each check the worse finding, with the name of what it speaks of.
+    """Return the report on q and k: the worse finding of each check, prefixed with q or k.
 
-    Where both are wrong in one way, that is said once. ``alike_if_right`` says whether one
-    rotation rotates both, as all schemes have it whose amplitudes do not grow.
+    If both are wrong in the same way, that is said once. ``alike_if_right`` says whether a right
+    function rotates both alike, as with all schemes whose amplitudes do not grow.
     """
     assert subject.key is not None
     if queries.ok and keys.ok:
         both = replace(merge_reports([queries, keys]), notes=queries.notes)
-        return both if _one_order(subject, subject.key) else _reordered(both, subject)
-    known = not (subject.unmeasured or subject.key.unmeasured)
-    alike = _difference(subject, subject.key) if alike_if_right and known else None
-    if alike_if_right and alike is None and not (queries.ok or keys.ok):
+        return both if _have_one_order(subject, subject.key) else _order_failure(both, subject)
+    measured = not (subject.unmeasured or subject.key.unmeasured)
+    difference = _difference(subject, subject.key) if alike_if_right and measured else None
+    if alike_if_right and difference is None and not (queries.ok or keys.ok):
         return queries
-    merged = merge_reports([_named(queries, "q"), _named(keys, "k")])
+    merged = merge_reports([_with_names(queries, "q"), _with_names(keys, "k")])
     findings, notes = merged.findings, queries.notes
-    if alike is not None:
-        findings = tuple(_relative(finding, alike) for finding in findings)
-        notes += (f"q and k are rotated differently: {alike}",)
+    if difference is not None:
+        findings = tuple(_relative_finding(finding, difference) for finding in findings)
+        notes += (f"q and k are rotated differently: {difference}",)
     diagnosis = tuple(
         replace(why, message=f"{name}: {why.message}")
         for name, report in (("q", queries), ("k", keys))
@@ -70,16 +71,16 @@ def report_of_both(
     return replace(merged, findings=findings, diagnosis=diagnosis, notes=notes)
 
 
-def _one_order(queries: Subject, keys: Subject) -> bool:
-    """Whether the columns of q and of k that the pairs rotate come out in one order."""
+def _have_one_order(queries: Subject, keys: Subject) -> bool:
+    """Return whether the rotated dimensions of q and k are returned in one order."""
     q, k = ((one.as_reference or one.own).pairing for one in (queries, keys))
     assert q is not None
     assert k is not None
     return (q.out_first, q.out_second) == (k.out_first, k.out_second)
 
 
-def _reordered(both: Report, subject: Subject) -> Report:
-    """The report on q and k that are right, each alone, but for one order of columns."""
+def _order_failure(both: Report, subject: Subject) -> Report:
+    """Return the failed report on q and k that are right, but in different orders of dimensions."""
     texts = {
         FindingName.RELATIVE: f"q·k does not depend on m − n alone: {_REORDERED}",
         FindingName.REFERENCE: f"q and k each equal the reference, but {_REORDERED}",
@@ -96,8 +97,8 @@ def _reordered(both: Report, subject: Subject) -> Report:
     return replace(both, findings=findings, diagnosis=(why,), notes=notes)
 
 
-def _named(report: Report, name: str) -> Report:
-    """A report whose failed findings say what they speak of."""
+def _with_names(report: Report, name: str) -> Report:
+    """Prefix the failed findings of a report with ``name``."""
     findings = tuple(
         finding if finding.ok else replace(finding, message=f"{name}: {finding.message}")
         for finding in report.findings
@@ -105,8 +106,8 @@ def _named(report: Report, name: str) -> Report:
     return replace(report, findings=findings)
 
 
-def _relative(finding: Finding, difference: str) -> Finding:
-    """The finding on q·k, which fails where the two are rotated by different rotations."""
+def _relative_finding(finding: Finding, difference: str) -> Finding:
+    """Return the finding on q·k, which fails if q and k are rotated differently."""
     if finding.check != FindingName.RELATIVE or not finding.ok or difference == _CONSTANT:
         return finding
     message = (
@@ -115,14 +116,14 @@ def _relative(finding: Finding, difference: str) -> Finding:
     return replace(finding, ok=False, worst=None, tolerance=None, at=None, message=message)
 
 
-def _strays(block: SubjectBlock) -> bool:
-    """Whether anything is not a rotation of a pair."""
+def _is_no_rotation(block: SubjectBlock) -> bool:
+    """Return whether a block has anything that is not a rotation of a pair."""
     stray = block.stray()
-    return stray is not None and bool(np.nanmax(stray, initial=0.0) > _ALIKE)
+    return stray is not None and bool(np.nanmax(stray, initial=0.0) > _MOST_DIFFERENCE)
 
 
 def _difference(queries: Subject, keys: Subject) -> str | None:
-    """How keys are rotated differently from queries, None where they are rotated alike."""
+    """Say how keys are rotated differently from queries; None if they are rotated alike."""
     q, k = queries.own, keys.own
     if q.pairs != k.pairs or q.pairing != k.pairing:
         return "their columns are paired or ordered differently"
@@ -130,16 +131,16 @@ def _difference(queries: Subject, keys: Subject) -> str | None:
     differ, constant = "", True
     for rows in q.places.row_blocks():
         blocks, positions = [turning.read(rows) for turning in (q, k)], q.places.at(rows)
-        of_queries, of_keys = (block.turned for block in blocks)
-        apart = np.abs(of_queries - of_keys)
-        allowed = _ALIKE + _DRIFT * np.abs(positions)[:, None]
+        query_factors, key_factors = (block.turned for block in blocks)
+        distance = np.abs(query_factors - key_factors)
+        allowed = _MOST_DIFFERENCE + _POSITION_ERROR * np.abs(positions)[:, None]
         with np.errstate(all="ignore"):
-            ratios = of_keys / of_queries
+            ratios = key_factors / query_factors
         first = ratios[:1] if first is None else first
         constant &= bool((np.abs(ratios - first) <= allowed).all())
-        constant &= not any(_strays(block) for block in blocks)
-        if not differ and not (apart <= allowed).all():
-            row, pair = divmod(int(np.argmax(~(apart <= allowed))), apart.shape[1])
+        constant &= not any(_is_no_rotation(block) for block in blocks)
+        if not differ and not (distance <= allowed).all():
+            row, pair = divmod(int(np.argmax(~(distance <= allowed))), distance.shape[1])
             place = f"position {int(positions[row])}, pair {pair}"
-            differ = f"they differ by {apart[row, pair]:.2g} at {place}"
+            differ = f"they differ by {distance[row, pair]:.2g} at {place}"
     return _CONSTANT if differ and constant else differ or None

@@ -1,7 +1,7 @@
-"""Required properties of encodings, and whether they hold.
+"""Parse required properties of encodings, and check whether they hold.
 
-A requirement is the name of a property, which must hold, or a bound on its value: ``norm<=1e-6``,
-``unique>=0.1``. What does not apply to an encoding, or was only sampled, does not pass.
+A requirement is the name of a property that must hold, or a bound on its value: ``norm<=1e-6``,
+``unique>=0.1``. A property that does not apply, or was only sampled, does not pass.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Relation = Literal["<=", ">="]
 
 
 class Requirement(Record):
-    """A property that is required, by its ``text``; or a bound on its value."""
+    """A required property, by its ``text``, or a bound on its value."""
 
     text: str
     name: str
@@ -35,12 +35,12 @@ class Requirement(Record):
     bound: float = 0.0
 
     def allows(self, value: float) -> bool:
-        """Whether a value is within the bound."""
+        """Return whether a value is within the bound."""
         return value <= self.bound if self.relation == "<=" else value >= self.bound
 
 
 class Judgement(Record):
-    """Whether an encoding meets a requirement, and what was found."""
+    """Result of one requirement on one encoding, with the value found."""
 
     subject: str
     requirement: Requirement
@@ -49,12 +49,12 @@ class Judgement(Record):
 
 
 def requirements_of(flag: str, text: str) -> tuple[Requirement, ...]:
-    """The requirements that a text lists.
+    """Parse a comma-separated list of requirements.
 
     >>> [each.name for each in requirements_of("--require", "unique,norm<=1e-6")]
     ['unique', 'norm']
 
-    Raises: InvalidInput for what is none.
+    Raises: InvalidInput for a part that is not a requirement.
     """
     form = "the name of a property, NAME<=X or NAME>=X"
     return tuple(requirement_of(flag, part.strip(), form, PROPERTIES) for part in text.split(","))
@@ -63,21 +63,21 @@ def requirements_of(flag: str, text: str) -> tuple[Requirement, ...]:
 def requirement_of(
     flag: str, text: str, form: str, names: Iterable[str], of_parts: Iterable[str] = ()
 ) -> Requirement:
-    """The requirement of a text; ``form`` says what it must be.
+    """Parse one requirement; ``form`` describes the allowed forms in errors.
 
-    It has one of the ``names``, or one ``of_parts`` after the name of a part and a dot.
+    Its name is one of ``names``, or one of ``of_parts`` after the name of a part and a dot.
 
-    Raises: InvalidInput where it has another form or name, or the bound is no number.
+    Raises: InvalidInput for another form or name, or a bound that is not a number.
     """
-    match, where = _FORM.fullmatch(text), f"{flag} {abbreviated(text)}"
+    match, option = _FORM.fullmatch(text), f"{flag} {abbreviated(text)}"
     if match is None:
-        raise InvalidInput(f"{where}: must be {form}; the names are {', '.join(names)}")
+        raise InvalidInput(f"{option}: must be {form}; the names are {', '.join(names)}")
     part, _, name = match["name"].rpartition(".")
-    known = tuple(of_parts if part else names)
-    if name not in known:
+    allowed = tuple(of_parts if part else names)
+    if name not in allowed:
         raise InvalidInput(
-            f"{where}: there is no {abbreviated(name)}; the names are {', '.join(known)}",
-            hint=nearest(name, known),
+            f"{option}: there is no {abbreviated(name)}; the names are {', '.join(allowed)}",
+            hint=nearest(name, allowed),
         )
     if match["relation"] is None:
         return Requirement(text, match["name"])
@@ -86,14 +86,14 @@ def requirement_of(
     except ValueError:
         bound = math.nan
     if not math.isfinite(bound):
-        raise InvalidInput(f"{where}: {abbreviated(match['bound'])} must be a number")
+        raise InvalidInput(f"{option}: {abbreviated(match['bound'])} must be a number")
     return Requirement(text, match["name"], "<=" if match["relation"] == "<=" else ">=", bound)
 
 
 def judgements(
     inspections: Sequence[Inspection], requirements: Sequence[Requirement]
 ) -> list[Judgement]:
-    """Whether each encoding meets each requirement."""
+    """Return for each encoding and each requirement whether it is met."""
     return [
         _judgement(inspection, requirement)
         for inspection in inspections
@@ -102,28 +102,28 @@ def judgements(
 
 
 def _judgement(inspection: Inspection, requirement: Requirement) -> Judgement:
-    known = inspection.property(requirement.name)
-    holds, value = known.holds, known.value
+    found = inspection.property(requirement.name)
+    holds, value = found.holds, found.value
 
-    def judged(message: str, *, ok: bool) -> Judgement:
+    def judgement(message: str, *, ok: bool) -> Judgement:
         return Judgement(inspection.name, requirement, ok, message)
 
     if holds is None:
-        return judged(f"does not apply: {known.reason}", ok=False)
+        return judgement(f"does not apply: {found.reason}", ok=False)
     if requirement.relation is None:
-        if holds and known.sample == "verdict":
-            return judged(f"holds only in a sample: {known.reason}", ok=False)
-        return judged(_value_text(known, value), ok=holds)
-    if known.name == "defined-beyond" and holds:
+        if holds and found.sample == "verdict":
+            return judgement(f"holds only in a sample: {found.reason}", ok=False)
+        return judgement(_value_text(found, value), ok=holds)
+    if found.name == "defined-beyond" and holds:
         value = math.inf
-    if value is None or (known.name in ("bounded", "decay") and not holds):
-        return judged(f"does not hold: {known.reason}", ok=False)
-    if known.sample is not None:
-        return judged(f"{value:.4g} was measured only in a sample: {known.reason}", ok=False)
-    return judged(_value_text(known, value), ok=requirement.allows(value))
+    if value is None or (found.name in ("bounded", "decay") and not holds):
+        return judgement(f"does not hold: {found.reason}", ok=False)
+    if found.sample is not None:
+        return judgement(f"{value:.4g} was measured only in a sample: {found.reason}", ok=False)
+    return judgement(_value_text(found, value), ok=requirement.allows(value))
 
 
-def _value_text(known: Property, value: float | None) -> str:
-    found = known.reason if value is None else f"{PROPERTIES[known.name]} {value:.4g}"
-    at = "" if known.at is None else f" at {', '.join(map(str, known.at))}"
-    return f"{found}{at}, {known.evidence}"
+def _value_text(found: Property, value: float | None) -> str:
+    value_text = found.reason if value is None else f"{PROPERTIES[found.name]} {value:.4g}"
+    at = "" if found.at is None else f" at {', '.join(map(str, found.at))}"
+    return f"{value_text}{at}, {found.evidence}"

@@ -1,8 +1,8 @@
-"""The cause for a subject that does not rotate: a search of the table of known bugs.
+"""Find the cause of a wrong subject that does not rotate, in the table of known bugs.
 
-A change is tried at a few places; what fits there is rebuilt and compared at every value before it
-is named. Where no single change explains all values, two are combined: the first one of those that
-can be told by themselves, the second measured after it. Equally good explanations are all named.
+A change is tried at a few places. If it fits there, it is compared at every value before it is
+reported. If no single change explains all values, two are combined: one that needs no
+measurement, and one that is measured after it. All equally good explanations are returned.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Flags, Integers
 
 KNOWN_BUGS = (*arrangement.BUGS, *parameters.BUGS, *positions_and_values.BUGS)
-"""Those of what does not rotate: of two that give the same values, the first is named first."""
+"""Known bugs of encodings that do not rotate; the first of two that give the same values wins."""
 
 BLOCK = 1 << 20
 """Values that are compared at a time."""
-_MOST = 4
-"""Explanations that are named: more of them say that the subject is too small to tell."""
+_MOST_NAMED = 4
+"""Most explanations that are reported; more mean that the subject is too small to tell."""
 
 
 class NamedBug(Record):
-    """A known bug that gives the subject's values, in words, and what to do about it."""
+    """A known bug that gives the subject's values, in words, and its remedy."""
 
     code: str
     message: str
@@ -49,7 +49,7 @@ class NamedBug(Record):
 
 
 class _Contradicted(Exception):
-    """A change that the values found contradict, or that does more than multiply them."""
+    """A change that the found values contradict, or that does more than multiply them."""
 
 
 Explained = tuple[NamedBug, ...]
@@ -57,34 +57,39 @@ Explained = tuple[NamedBug, ...]
 
 
 def explanations(e: Expected, wrong: Integers, *, context: int | None = None) -> list[Explained]:
-    """All equally good explanations of a subject, the likeliest first; none where none is known.
+    """Return all equally good explanations of a subject, likeliest first; [] if none is known.
 
-    ``wrong`` are some of the rows, queries or entries that differ. Where few positions are known
-    of a model of ``context`` positions, changes of usual size are tried too.
+    ``wrong`` are some of the rows, queries or entries that differ. ``context`` is the number of a
+    model's positions: then changes of usual size are tried too, for subjects with few positions.
     """
     with np.errstate(all="ignore"):
         part = e.sample(wrong)
-        kept: dict[tuple[str, ...], Explained] = {}
+        specific: dict[tuple[str, ...], Explained] = {}
         general: dict[tuple[str, ...], Explained] = {}
         usual = changes_of(e, context=context) if context else ()
         for bug, change in chain(changes_of(e), usual):
             codes = (str(change.code or bug.code),)
-            if codes in kept or (kept and change.general):
+            if codes in specific or (specific and change.general):
                 continue
-            if _near(part, change).all() and fits_everywhere(e, change):
-                (general if change.general else kept).setdefault(codes, (_named(bug, change),))
-        single = kept or (BugCode.POSITION_OFFSET,) in general  # a base of many digits may be two
-        pairs = () if single or e.form == "rotations" else _pairs(e, part)
-        for bugs, rare in islice(pairs, _MOST):
-            (general if rare else kept).setdefault(tuple(sorted(bug.code for bug in bugs)), bugs)
-    return list((kept or general).values())[:_MOST]
+            if _matches(part, change).all() and fits_everywhere(e, change):
+                (general if change.general else specific).setdefault(
+                    codes, (_named_bug(bug, change),)
+                )
+        # A measured base with many digits may hide two bugs, so it does not end the search.
+        single = specific or (BugCode.POSITION_OFFSET,) in general
+        pairs = () if single or e.form == "rotations" else _pairs_of_bugs(e, part)
+        for bugs, is_general in islice(pairs, _MOST_NAMED):
+            (general if is_general else specific).setdefault(
+                tuple(sorted(bug.code for bug in bugs)), bugs
+            )
+    return list((specific or general).values())[:_MOST_NAMED]
 
 
 def bugs_of(form: Form) -> tuple[KnownBug, ...]:
-    """The part of the table that has the bugs of a form."""
+    """Return the rows of the table with the bugs of a form."""
     if form != "rotations":
         return KNOWN_BUGS
-    from posenc_cli.checks.known_bugs import rotations  # slow to import: the diagnosis, and schemes
+    from posenc_cli.checks.known_bugs import rotations  # slow to import: diagnosis and schemes
 
     return rotations.BUGS
 
@@ -92,9 +97,10 @@ def bugs_of(form: Form) -> tuple[KnownBug, ...]:
 def changes_of(
     e: Expected, *, solved: bool = True, context: int | None = None
 ) -> Iterator[tuple[KnownBug, Change]]:
-    """The changes that the rows of the table make of a reference.
+    """Yield the changes that the table's rows make to a reference.
 
-    In a model of ``context`` positions those of usual size, as examples of what is measured.
+    With ``context``, the number of a model's positions, rows that measure yield changes of usual
+    size instead. ``solved=False`` omits rows that measure the whole subject.
     """
     for bug in bugs_of(e.form):
         with contextlib.suppress(PosencError):
@@ -106,14 +112,14 @@ def changes_of(
                 yield from ((bug, change) for change in bug.changes(e))
 
 
-def _named(bug: KnownBug, change: Change) -> NamedBug:
+def _named_bug(bug: KnownBug, change: Change) -> NamedBug:
     return NamedBug(
         str(change.code or bug.code), change.text, change.remedy or bug.remedy, bug.seen
     )
 
 
-def _near(e: Expected, change: Change) -> Flags:
-    """Which values found at these places a changed reference gives, NaN being NaN."""
+def _matches(e: Expected, change: Change) -> Flags:
+    """Return which found values a changed reference gives; NaN equals NaN."""
     try:
         wrong = e.changed(change)
         if wrong.shape == e.found.shape:
@@ -124,7 +130,7 @@ def _near(e: Expected, change: Change) -> Flags:
 
 
 def blocks_of(e: Expected) -> Iterator[Expected]:
-    """The reference at all of its places, some at a time."""
+    """Yield the reference at all of its places, in blocks."""
     count = e.places.at.size
     step = max(1, BLOCK // max(1, e.found.size // max(1, count)))
     for start in range(0, count, step):
@@ -132,68 +138,69 @@ def blocks_of(e: Expected) -> Iterator[Expected]:
 
 
 def fits_everywhere(e: Expected, change: Change) -> bool:
-    """Whether a change gives every value of the subject, and is a change at all."""
+    """Return whether a change gives every value of the subject, and has an effect."""
     changes = False
     for part in blocks_of(e):
-        if not _near(part, change).all():
+        if not _matches(part, change).all():
             return False
-        changes = changes or _alters(part, change)
+        changes = changes or _has_effect(part, change)
     return changes
 
 
-def _pairs(e: Expected, part: Expected) -> Iterator[tuple[Explained, bool]]:
-    """Two changes, of which the second is measured after the first where that can be undone.
+def _pairs_of_bugs(e: Expected, part: Expected) -> Iterator[tuple[Explained, bool]]:
+    """Yield pairs of bugs, the second measured after undoing the first where possible.
 
-    Each with whether it is said only where no other explains the values. Roundings come last.
+    Each comes with whether it is reported only if no other explains the values. Roundings come
+    last.
     """
     for bug, first in changes_of(e, solved=False):
-        if first.places is None and _alters(part, first):
+        if first.places is None and _has_effect(part, first):
             with contextlib.suppress(_Contradicted):
-                for second in _seconds(e, part, bug, first):
-                    bugs = _named(bug, first), second
+                for second in _second_bugs(e, part, bug, first):
+                    bugs = _named_bug(bug, first), second
                     yield (bugs[::-1] if first.rounding else bugs), first.general
 
 
-def _seconds(e: Expected, part: Expected, bug: KnownBug, first: Change) -> Iterator[NamedBug]:
-    """The bugs that, after a first change, give all values."""
-    after = _undone(part, first)
+def _second_bugs(e: Expected, part: Expected, bug: KnownBug, first: Change) -> Iterator[NamedBug]:
+    """Yield the bugs that give all values after a first change."""
+    after = _without_change(part, first)
     whole = e if after is None else None
     for other, second in changes_of(after or part, solved=after is not None):
-        both = second if after else _joined(first, second)
-        if both is None or second.general or _alike(bug, first, other, second):
+        both = second if after else _combined(first, second)
+        if both is None or second.general or _is_same_kind(bug, first, other, second):
             continue
-        if other.code is BugCode.NOT_A_NUMBER:  # a first one, which is counted in all values
+        if other.code is BugCode.NOT_A_NUMBER:  # only as a first bug: it counts all values
             continue
-        if _near(after or part, both).all():
-            whole = whole or _undone(e, first) or e
+        if _matches(after or part, both).all():
+            whole = whole or _without_change(e, first) or e
             if fits_everywhere(whole, both):
-                yield _named(other, second)
+                yield _named_bug(other, second)
 
 
-def _alike(bug: KnownBug, first: Change, other: KnownBug, second: Change) -> bool:
-    """Whether two changes are of one kind, or of one parameter."""
+def _is_same_kind(bug: KnownBug, first: Change, other: KnownBug, second: Change) -> bool:
+    """Return whether two changes have one code, or change one parameter."""
     codes = first.code or bug.code, second.code or other.code
     return codes[0] == codes[1] or bool(set(first.params) & set(second.params))
 
 
-def _alters(e: Expected, change: Change) -> bool:
-    """Whether a change makes a difference at these places."""
+def _has_effect(e: Expected, change: Change) -> bool:
+    """Return whether a change makes a difference at these places."""
     if change.rounding:
         return True
     try:
         right = e.right()
-        near = np.abs(e.changed(change) - right) <= e.judged(right)
+        near = np.abs(e.changed(change) - right) <= e.tolerated(right)
         return not (near | e.absent).all()
     except (PosencError, ValueError, IndexError, OverflowError):
         return False
 
 
-def _undone(e: Expected, first: Change) -> Expected | None:
-    """What is left to explain after a change; None where it cannot be undone.
+def _without_change(e: Expected, first: Change) -> Expected | None:
+    """Undo a change in the found values; return None if that is impossible.
 
-    Values that hold nothing of the reference any more, zeros or NaN, are left out.
+    Values that no longer depend on the reference, zeros or NaN, are excluded.
 
-    Raises: _Contradicted where the change makes zeros and others were found, or leaves other NaN.
+    Raises: _Contradicted if the change makes zeros where others were found, or leaves other NaN.
     """
     if first.make is not None or first.places is not None:
         return None
@@ -201,7 +208,7 @@ def _undone(e: Expected, first: Change) -> Expected | None:
     gaps = e.gaps
     if first.values is not None:
         factors, nothing = (first.values(make(found.shape), e) for make in (np.ones, np.zeros))
-        if factors.shape != found.shape:  # of all heads, where some slopes are missing
+        if factors.shape != found.shape:  # factors of all heads, but some slopes are missing
             return None
         if nothing[np.isfinite(nothing)].any():  # it adds something
             raise _Contradicted
@@ -210,13 +217,13 @@ def _undone(e: Expected, first: Change) -> Expected | None:
             raise _Contradicted
         found = np.where(kept, found / factors, np.nan)
         gaps = gaps or not kept.all()
-    if first.order is not None:  # of columns: orders of heads are measured, and never first
+    if first.order is not None:  # of columns: an order of heads is measured, so never first
         found = found[:, np.argsort(first.order)]
     return replace(e.with_change(first), found=found, gaps=gaps)
 
 
-def _joined(first: Change, second: Change) -> Change | None:
-    """A change that follows one that computes the values; None where it computes them too."""
+def _combined(first: Change, second: Change) -> Change | None:
+    """Return a change after one that computes values; None if it computes them too."""
     if second.make is not None:
         return None
     params = {**first.params, **second.params}

@@ -1,4 +1,7 @@
-"""Subjects that do not rotate, read into the form of their reference."""
+"""Read subjects that do not rotate into the form of their reference.
+
+In: the array of a file or function. Out: a `ValueSubject`, with the reference at its places.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +32,19 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import NumberArray
 
 MASKED = -1e4
-"""What masks add to scores that are not to be seen, or less: −10000 in BERT's code, −65504 …"""
+"""Largest value that masks add to hidden scores: −10000 in BERT's code, −65504 for float16."""
 
 
 _LARGEST_JSON = 8 << 20
-"""Bytes: three times the slopes of the most heads; a device never ends."""
+"""Bytes: three times the slopes of the most heads. Limited because a device never ends."""
 
 
 class ValueSubject(Record):
-    """The values of a subject, their reference, and what a reader should know of them.
+    """Values of a subject with their reference, and notes for readers.
 
-    ``misfit`` says how the shape differs from the reference's; then ``compared`` values both have.
-    Rows are those of ``sequences``, one after another. ``call`` says of which call of a function
-    values are, if not of the first, and ``untested`` what further calls could not tell.
+    ``misfit`` says how its shape differs from the reference's; ``compared`` then counts the values
+    that both have. The rows are those of ``sequences``, one after another. ``call`` describes the
+    call of a function, unless it is the first. ``untested`` says what further calls did not test.
     """
 
     name: str
@@ -55,10 +58,10 @@ class ValueSubject(Record):
     untested: str = ""
 
 
-class Asked(Record):
-    """What is checked and against what: a scheme with its parameters, or a rule for buckets.
+class ValueRequest(Record):
+    """A request to check values: the reference is a scheme with parameters, or a rule for buckets.
 
-    ``form`` is that of the values where an option says it, None for what the scheme gives.
+    ``form`` is the form of the values if an option sets it; None means the scheme's.
     """
 
     source: Scheme | BucketRule
@@ -70,9 +73,9 @@ class Asked(Record):
     causal: bool = False
 
     def subject(self, loaded: Loaded) -> ValueSubject:
-        """The subject that an array is.
+        """Read an array as a subject.
 
-        Raises: InvalidInput where it cannot be one of this reference.
+        Raises: InvalidInput if it cannot be a subject of this reference.
         """
         kind = self.source.kind if isinstance(self.source, Scheme) else "bias"
         form = self.form or ("scores" if kind == "bias" else "rows")
@@ -86,14 +89,14 @@ class Asked(Record):
             values = values[0]
         loaded = replace(loaded, values=values)
         if kind == "relative" and values.ndim == 3 and values.shape[0] == values.shape[1]:
-            return _of_pairs(self, loaded)
+            return _pair_rows(self, loaded)
         read = {"rows": _rows, "scores": _scores, "slopes": _slopes, "buckets": _buckets}[form]
         return read(self, loaded)
 
     def expected(
-        self, form: Form, loaded: Loaded, where: Positions | None, **fields: Any
+        self, form: Form, loaded: Loaded, positions: Positions | None, **fields: Any
     ) -> Expected:
-        """The reference for values of a form.
+        """Return the reference for values of a form.
 
         Raises: InvalidInput for parameters that are not allowed.
         """
@@ -101,7 +104,7 @@ class Asked(Record):
         if not isinstance(self.source, Scheme):
             params, _ = self.source.bind(self.given)
             return Expected(form, self.source, params, **common)
-        length = where.length if where else None
+        length = positions.length if positions else None
         encoding = Encoding.of(self.source, self.given, seq_len=length)
         return Expected(
             form,
@@ -115,7 +118,7 @@ class Asked(Record):
 
 
 def read_subject(path: str) -> Loaded:
-    """The numbers of a file; a .json file holds a list.
+    """Read the numbers of a file; a .json file holds a list.
 
     Raises: InvalidInput, Unavailable.
     """
@@ -125,7 +128,7 @@ def read_subject(path: str) -> Loaded:
 
 
 def _slopes_of_json(path: str) -> list[float]:
-    """The slopes in what ``--json`` wrote, or in a list of numbers."""
+    """Return the slopes in a file that ``--json`` wrote, or in a list of numbers."""
     try:
         with open_input(path) as file:
             text = file.read(_LARGEST_JSON + 1)
@@ -140,79 +143,80 @@ def _slopes_of_json(path: str) -> list[float]:
         raise InvalidInput(f"{quoted_name(path)} holds no slopes as JSON") from error
 
 
-def _of_one_row(asked: Asked, loaded: Loaded) -> InvalidInput:
-    has_frequencies = isinstance(asked.source, Scheme) and asked.source.inverse is not None
+def _one_row_error(request: ValueRequest, loaded: Loaded) -> InvalidInput:
+    has_frequencies = isinstance(request.source, Scheme) and request.source.inverse is not None
     hint = "--inv-freq FILE compares frequencies" if has_frequencies else None
     return InvalidInput(f"{quoted_name(loaded.path)} holds one row, not a table", hint=hint)
 
 
-def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
-    """Rows (n, d), of a grid also (rows, columns, d); rows and columns may be exchanged."""
+def _rows(request: ValueRequest, loaded: Loaded) -> ValueSubject:
+    """Read rows (n, d), or (rows, columns, d) of a grid; rows and columns may be swapped."""
     values = loaded.values
     if values.ndim < 2:
-        raise _of_one_row(asked, loaded)
-    probe = asked.expected(
-        "rows", loaded, asked.positions, places=ValuePlaces(np.arange(1)), found=values
+        raise _one_row_error(request, loaded)
+    probe = request.expected(
+        "rows", loaded, request.positions, places=ValuePlaces(np.arange(1)), found=values
     )
-    batch = _sequences(probe, values, asked.positions)
+    batch = _sequence_count(probe, values, request.positions)
     values = values.reshape(-1, values.shape[-1])
     width = probe.content.width
-    if values.shape[1] != width and "dim" in probe.parameters and "dim" not in asked.given:
-        told = _of_own_width(asked, loaded, width)
-        if told is not None:
-            return told
+    if values.shape[1] != width and "dim" in probe.parameters and "dim" not in request.given:
+        subject = _rows_of_other_width(request, loaded, width)
+        if subject is not None:
+            return subject
     transposed = values.shape[1] != width == values.shape[0]
     values = values.T if transposed else values
-    values, where, notes = _table_positions(asked, probe, values, batch)
-    at = _offsets(probe, where, values) if probe.is_offset else where
+    values, positions, notes = _table_positions(request, probe, values, batch)
+    at = _offsets_of_rows(probe, positions, values) if probe.is_offset else positions
     places = position_array(at)
     if batch > 1:
         notes.append(f"{batch} sequences of {places.size} rows: each is compared with {at}")
         places = np.tile(places, batch)
     sides = (values.shape[0], places.size), (values.shape[1], width)
     rows, columns = (min(pair) for pair in sides)
-    expected = asked.expected(
+    expected = request.expected(
         "rows",
         loaded,
-        where,
+        positions,
         places=ValuePlaces(places[:rows]),
         found=values[:rows, :width],
         parts=at.denominator,
         transposed=transposed,
     )
-    if columns < width:  # the columns that are missing are not compared
+    if columns < width:  # missing columns count as right
         found = expected.right()
         found[:, :columns] = values[:rows]
         expected = replace(expected, found=found)
-    batch = 1 if (misfit := _misfit(*sides)) else batch
+    batch = 1 if (misfit := _misfit_text(*sides)) else batch
     return ValueSubject(loaded.path, expected, str(at), tuple(notes), misfit, rows * columns, batch)
 
 
 def _table_positions(
-    asked: Asked, probe: Expected, values: NumberArray, batch: int
+    request: ValueRequest, probe: Expected, values: NumberArray, batch: int
 ) -> tuple[NumberArray, Positions, list[str]]:
-    """Rows without that of a class token, the positions that they are of, and what to note.
+    """Return rows without a class token's row, their positions, and notes.
 
-    Without positions a table with a grid or weights has all its rows, others as many as there are.
+    Without given positions, a table with a grid or weights has all its rows; others have as many as
+    the subject.
     """
     capacity, rows, notes = probe.content.capacity, values.shape[0] // batch, list[str]()
-    if asked.positions is not None:
-        return values, asked.positions, notes
+    if request.positions is not None:
+        return values, request.positions, notes
     if probe.is_offset or capacity is None:
         return values, Positions.contiguous(0, (rows + 1) // 2 if probe.is_offset else rows), notes
     count = capacity.positions
     if rows == count + 1 and probe.params.get("grid") and not np.any(values[0]):
         values = values[1:]
         notes.append("row 0 is zeros: read as a class token, which has no place on the grid")
-    held = probe.params.get("grid") or probe.params.get("weights")
-    return values, Positions.contiguous(0, count if held else min(count, rows)), notes
+    has_fixed_rows = probe.params.get("grid") or probe.params.get("weights")
+    return values, Positions.contiguous(0, count if has_fixed_rows else min(count, rows)), notes
 
 
-def _of_pairs(asked: Asked, loaded: Loaded) -> ValueSubject:
-    """Rows of a relative scheme for every pair of a query and a key: (n, n, d)."""
+def _pair_rows(request: ValueRequest, loaded: Loaded) -> ValueSubject:
+    """Read rows of a relative scheme for every pair of a query and a key: (n, n, d)."""
     count, _, width = loaded.values.shape
-    where = asked.positions or Positions.contiguous(0, count)
-    at = position_array(where)
+    positions = request.positions or Positions.contiguous(0, count)
+    at = position_array(positions)
     if at.size != count:
         raise InvalidInput(
             f"{quoted_name(loaded.path)} has {count} queries and keys, but there are {at.size} "
@@ -220,73 +224,75 @@ def _of_pairs(asked: Asked, loaded: Loaded) -> ValueSubject:
         )
     offsets = (at[None, :] - at[:, None]).reshape(-1)
     found = loaded.values.reshape(-1, width)
-    e = asked.expected("rows", loaded, where, places=ValuePlaces(offsets), found=found)
+    e = request.expected("rows", loaded, positions, places=ValuePlaces(offsets), found=found)
     if width != e.content.width:
         raise InvalidInput(
             f"{quoted_name(loaded.path)} has {width} columns, but the reference has "
             f"{e.content.width}"
         )
     note = f"rows of {count} queries × {count} keys, each compared by its offset"
-    return ValueSubject(loaded.path, e, str(where.offsets()), (note,), "", found.size)
+    return ValueSubject(loaded.path, e, str(positions.offsets()), (note,), "", found.size)
 
 
-def _sequences(e: Expected, values: NumberArray, where: Positions | None) -> int:
-    """The sequences that rows (sequences, n, d) are of; 1 where they are of one, as on a grid."""
+def _sequence_count(e: Expected, values: NumberArray, positions: Positions | None) -> int:
+    """Return how many sequences rows (sequences, n, d) belong to; 1 for a grid."""
     rows, capacity = values.shape[-2], e.content.capacity
     short = capacity is not None and rows > capacity.positions
     if values.ndim < 3 or "grid" in e.params or e.is_offset or short:
         return 1
-    return values[..., 0, 0].size if where is None or where.count == rows else 1
+    return values[..., 0, 0].size if positions is None or positions.count == rows else 1
 
 
-def _of_own_width(asked: Asked, loaded: Loaded, width: int | None) -> ValueSubject | None:
-    """A subject of another width than the default, where no width is asked for: by its own.
+def _rows_of_other_width(
+    request: ValueRequest, loaded: Loaded, width: int | None
+) -> ValueSubject | None:
+    """Read a subject whose width is not the default, if no width is given.
 
-    None where it is the right one with rows and columns exchanged.
+    Returns None if it is right with rows and columns swapped.
     """
     dim = loaded.values.shape[-1]
-    own = _rows(replace(asked, given={**asked.given, "dim": dim}), loaded)
-    e = own.expected
+    subject = _rows(replace(request, given={**request.given, "dim": dim}), loaded)
+    e = subject.expected
     right = e.right()
-    if loaded.values.shape[-2] == width and (np.abs(e.found - right) > e.judged(right)).any():
+    if loaded.values.shape[-2] == width and (np.abs(e.found - right) > e.tolerated(right)).any():
         return None
     note = f"the subject has {dim} columns: compared with dim={dim}, not the default {width}"
-    return replace(own, notes=(*own.notes, note))
+    return replace(subject, notes=(*subject.notes, note))
 
 
-def _misfit(rows: tuple[int, int], columns: tuple[int, int]) -> str:
-    """How many rows and columns there are, and not, where numbers differ."""
-    told = [
+def _misfit_text(rows: tuple[int, int], columns: tuple[int, int]) -> str:
+    """State the numbers of rows and columns that differ from the reference's."""
+    parts = [
         f"{found} {noun.removesuffix('s') if found == 1 else noun}, not {right}"
         for noun, (found, right) in (("rows", rows), ("columns", columns))
         if found != right
     ]
-    return f"the subject has {' and '.join(told)}" if told else ""
+    return f"the subject has {' and '.join(parts)}" if parts else ""
 
 
-def _offsets(e: Expected, where: Positions, values: NumberArray) -> Positions:
-    """The offsets that the rows of a relative scheme are of, by their number and the first row.
+def _offsets_of_rows(e: Expected, positions: Positions, values: NumberArray) -> Positions:
+    """Return the offsets of a relative scheme's rows, from their number and the first row.
 
-    Those between all positions, those to the left alone (Transformer-XL), or one more to the left
-    (XLNet).
+    They are the offsets between all positions, or those to the left only (Transformer-XL), or one
+    more to the left (XLNet).
     """
     rows = values.shape[0]
-    every = where.offsets(e.content.farthest)
-    readings = [every, where.offsets(), Positions.contiguous(1 - rows, rows)]
+    all_offsets = positions.offsets(e.content.farthest)
+    readings = [all_offsets, positions.offsets(), Positions.contiguous(1 - rows, rows)]
     readings.append(Positions.contiguous(-(rows // 2), rows))
     fitting = [each for each in readings if each.count == rows]
     for each in fitting:
         first = replace(e, places=ValuePlaces(position_array(each)[:1]), found=values[:1])
         right = first.right()
         width = min(right.shape[1], values.shape[1])
-        apart = np.abs(right[:, :width] - values[:1, :width])
-        if (apart <= first.allowed(right)[:, :width]).all():
+        error = np.abs(right[:, :width] - values[:1, :width])
+        if (error <= first.allowed(right)[:, :width]).all():
             return each
-    return next(iter(fitting), every)
+    return next(iter(fitting), all_offsets)
 
 
-def _scores(asked: Asked, loaded: Loaded) -> ValueSubject:
-    """Scores (heads, queries, keys), of one head also (queries, keys)."""
+def _scores(request: ValueRequest, loaded: Loaded) -> ValueSubject:
+    """Read scores (heads, queries, keys), or (queries, keys) of one head."""
     values = loaded.values
     if values.ndim == 2:
         values = values[None]
@@ -297,10 +303,10 @@ def _scores(asked: Asked, loaded: Loaded) -> ValueSubject:
             hint="--slopes FILE or --buckets FILE name other subjects",
         )
     heads, queries, keys = values.shape
-    head = asked.head
-    where, at = _of_keys(asked, loaded, queries, keys)
-    expected = asked.expected(
-        "scores", loaded, where, places=ValuePlaces(at[keys - queries :], at), found=values
+    head = request.head
+    positions, at = _key_positions(request, loaded, queries, keys)
+    expected = request.expected(
+        "scores", loaded, positions, places=ValuePlaces(at[keys - queries :], at), found=values
     )
     of_scheme = expected.content.heads or 0
     if head is not None and head >= of_scheme:
@@ -315,37 +321,39 @@ def _scores(asked: Asked, loaded: Loaded) -> ValueSubject:
                 hint="--heads N, or --head H for the scores of one head",
             )
         expected = replace(expected, head=head)
-    return _without_mask(asked, ValueSubject(loaded.path, expected, str(where)))
+    return _without_mask(request, ValueSubject(loaded.path, expected, str(positions)))
 
 
-def _of_keys(
-    asked: Asked, loaded: Loaded, queries: int, keys: int
+def _key_positions(
+    request: ValueRequest, loaded: Loaded, queries: int, keys: int
 ) -> tuple[Positions, NumberArray]:
-    """The positions of keys, of which the last are those of queries."""
-    where = asked.positions or Positions.contiguous(0, keys)
-    at = position_array(where)
+    """Return the positions of keys; the last of them are those of queries."""
+    positions = request.positions or Positions.contiguous(0, keys)
+    at = position_array(positions)
     if at.size != keys or queries > keys:
         raise InvalidInput(
             f"{quoted_name(loaded.path)} has {queries} queries and {keys} keys, but there are "
             f"{at.size} positions"
         )
-    return where, at
+    return positions, at
 
 
-def _without_mask(asked: Asked, subject: ValueSubject) -> ValueSubject:
-    """Scores of keys after the query, where a mask hides all of them, are not compared."""
+def _without_mask(request: ValueRequest, subject: ValueSubject) -> ValueSubject:
+    """Exclude the scores of keys after the query if all of them are masked."""
     e = subject.expected
     later = np.broadcast_to(e.places.later, e.found.shape)
     with np.errstate(invalid="ignore"):
         masked = bool((e.found[later] <= MASKED).all())
-    hidden = later & (asked.causal or masked)
+    hidden = later & (request.causal or masked)
     if not hidden.any():
         return subject
     numbers = np.where(np.isnan(e.found), np.inf, np.asarray(e.found, np.float64))
     expected = replace(e, found=np.where(hidden, np.nan, numbers), gaps=True)
-    note = "scores of keys after the query are not compared" + ("" if asked.causal else ": masked")
+    note = "scores of keys after the query are not compared" + (
+        "" if request.causal else ": masked"
+    )
     compared = int(hidden.size - np.count_nonzero(hidden))
-    untested = "" if asked.causal else _LATER_KEYS
+    untested = "" if request.causal else _LATER_KEYS
     notes = (*subject.notes, note)
     return replace(subject, expected=expected, notes=notes, compared=compared, untested=untested)
 
@@ -353,17 +361,17 @@ def _without_mask(asked: Asked, subject: ValueSubject) -> ValueSubject:
 _LATER_KEYS = "keys after the query (they are masked)"
 
 
-def _slopes(asked: Asked, loaded: Loaded) -> ValueSubject:
-    if not isinstance(asked.source, Scheme) or "max_bias" not in asked.source.parameters:
-        raise InvalidInput(f"--slopes: {asked.source.name} has no slopes; only alibi has")
+def _slopes(request: ValueRequest, loaded: Loaded) -> ValueSubject:
+    if not isinstance(request.source, Scheme) or "max_bias" not in request.source.parameters:
+        raise InvalidInput(f"--slopes: {request.source.name} has no slopes; only alibi has")
     values = loaded.values.reshape(-1)
     if values.size != max(loaded.values.shape):
         raise InvalidInput(
             f"{quoted_name(loaded.path)} holds an array of shape "
             f"{sizes_text(loaded.values.shape)}, not a row of slopes"
         )
-    given = asked.given if "heads" in asked.given else {**asked.given, "heads": values.size}
-    whole = replace(asked, given=given)
+    given = request.given if "heads" in request.given else {**request.given, "heads": values.size}
+    whole = replace(request, given=given)
     e = whole.expected(
         "slopes", loaded, None, places=ValuePlaces(np.arange(values.size)), found=values
     )
@@ -375,36 +383,36 @@ def _slopes(asked: Asked, loaded: Loaded) -> ValueSubject:
     return ValueSubject(loaded.path, e, "any", misfit=misfit)
 
 
-def _buckets(asked: Asked, loaded: Loaded) -> ValueSubject:
-    """Buckets (n,) of relative positions, or (queries, keys) of pairs."""
+def _buckets(request: ValueRequest, loaded: Loaded) -> ValueSubject:
+    """Read buckets (n,) of relative positions, or (queries, keys) of pairs."""
     values = np.asarray(loaded.values, np.float64)
     name = quoted_name(loaded.path)
     if values.ndim == 2 and 1 not in values.shape:
         queries, keys = values.shape
-        where, at = _of_keys(asked, loaded, queries, keys)
+        positions, at = _key_positions(request, loaded, queries, keys)
         pairs = np.broadcast_arrays(at[keys - queries :][:, None], at[None])
         places = ValuePlaces(*(each.reshape(-1) for each in pairs))
     else:
-        where = asked.positions or Positions.contiguous(-(values.size // 2), values.size)
-        if values.size != where.count and values.size == (offsets := where.offsets()).count:
-            where = offsets
-        relative = position_array(where)
+        positions = request.positions or Positions.contiguous(-(values.size // 2), values.size)
+        if values.size != positions.count and values.size == (offsets := positions.offsets()).count:
+            positions = offsets
+        relative = position_array(positions)
         if relative.size != values.size:
             raise InvalidInput(
                 f"{name} holds {values.size} buckets, but there are {relative.size} positions",
                 hint="--positions start:stop gives the relative positions of a row of buckets",
             )
-        of_keys = isinstance(asked.source, Scheme) or asked.source.relative.startswith("key")
-        zero = np.zeros_like(relative)
-        places = ValuePlaces(zero, relative) if of_keys else ValuePlaces(relative, zero)
-        if isinstance(asked.source, Scheme) and asked.source.name.startswith("swin"):
+        source, zero = request.source, np.zeros_like(relative)
+        key_first = isinstance(source, Scheme) or source.relative.startswith("key")
+        places = ValuePlaces(zero, relative) if key_first else ValuePlaces(relative, zero)
+        if isinstance(source, Scheme) and source.name.startswith("swin"):
             raise InvalidInput(f"{name}: the offsets of a window are (places, places)")
-    e = asked.expected("buckets", loaded, None, places=places, found=values.reshape(-1))
-    return ValueSubject(loaded.path, e, str(where))
+    e = request.expected("buckets", loaded, None, places=places, found=values.reshape(-1))
+    return ValueSubject(loaded.path, e, str(positions))
 
 
 def _tables_beside(weights: str | None) -> dict[str, NumberArray]:
-    """The tables of the same file that differ from a learned one in the number of the layer."""
+    """Return the other tables of a file whose names differ only in the layer number."""
     if weights is None or ":" not in weights:
         return {}
     path, _, member = weights.rpartition(":")

@@ -1,4 +1,7 @@
-"""The report on values of an encoding that does not rotate: right or wrong, and why."""
+"""Judge the values of an encoding that does not rotate: right or wrong, and why.
+
+In: a `ValueSubject`, whose reference computes the expected values. Out: a `ValueReport`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.checks.known_bugs.bug import BugCode
-from posenc_cli.checks.measured import nonfinite
+from posenc_cli.checks.measured import count_nonfinite
 from posenc_cli.checks.search import KNOWN_BUGS, NamedBug, blocks_of, explanations
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.positions import range_texts
@@ -28,16 +31,16 @@ _AXES = {
     "slopes": ("heads",),
     "buckets": ("entries",),
 }
-"""The axes of the values of each form."""
+"""Axes of the values of each form."""
 _SINGULAR = {"queries": "query", "entries": "entry"}
-_WRONG = 6
+_WRONG_ROWS = 6
 """Rows that differ, at which each bug is tried first."""
-_RUNS = 6
-"""Runs of rows or columns that are listed; of more, how many."""
+_MOST_RANGES = 6
+"""Most ranges of rows or columns that are listed; above it, only their number is."""
 
 
 class WorstValue(Record):
-    """A value that differs most: where it stands, the reference, what was found."""
+    """The value that differs most: its place, the reference, and the found value."""
 
     at: dict[str, int | float]
     expected: float
@@ -46,12 +49,12 @@ class WorstValue(Record):
 
 
 class ValueReport(Record):
-    """What a check of values found: ``ok``, and why not.
+    """Result of a check of values: ``ok``, and the reasons if it failed.
 
-    ``explained`` are the equally good explanations, each of one or two known bugs that hold
-    together; empty where all is right, or no known bug gives the values. ``where`` names the axes
-    of the subject, and which of them hold the ``differing`` of the ``compared`` values.
-    ``rounding`` says that values are not exact, but right within the default tolerance.
+    ``explained`` holds the equally good explanations, each with one or two known bugs. It is empty
+    if all values are right, or no known bug gives them. ``where`` maps each axis of the subject to
+    the places with values that differ: ``differing`` of the ``compared``. ``rounding`` says that
+    values are not exact, but pass the default tolerance.
     """
 
     ok: bool
@@ -75,25 +78,25 @@ class ValueReport(Record):
 
     @property
     def cause(self) -> str | None:
-        """The code of the likeliest cause, None where all is right."""
+        """Code of the likeliest cause; None if all values are right."""
         if self.ok:
             return None
         return self.explained[0][0].code if self.explained else str(BugCode.UNKNOWN)
 
     @property
     def cause_text(self) -> str | None:
-        """The cause in a sentence, or all that it may be; None where all is right."""
+        """Sentence on the cause, or on all possible causes; None if all values are right."""
         if self.ok:
             return None
         if not self.explained:
             more = f"; values that are NaN or infinite: {self.nonfinite}" if self.nonfinite else ""
             return f"{BugCode.UNKNOWN}: {BugCode.UNKNOWN.meaning}{more}"
-        told = [" and ".join(bug.text for bug in bugs) for bugs in self.explained]
-        return told[0] if len(told) == 1 else "either " + ", or ".join(told)
+        sentences = [" and ".join(bug.text for bug in bugs) for bugs in self.explained]
+        return sentences[0] if len(sentences) == 1 else "either " + ", or ".join(sentences)
 
     @property
     def next_step(self) -> str | None:
-        """What to do; None where all is right."""
+        """Advice on what to do; None if all values are right."""
         if self.ok:
             return None
         if self.rounding:
@@ -102,12 +105,12 @@ class ValueReport(Record):
                 "the default tolerance"
             )
         if not self.explained:
-            places = [_singular(*own) for own in self.where.items() if "all" not in own[1]]
+            places = [_axis_text(*each) for each in self.where.items() if "all" not in each[1]]
             if places and 4 * self.differing <= self.compared:
                 return f"check what writes {', '.join(places)}; the other values are right"
             return "compare the first differing row by hand, or run posenc identify on the table"
         steps = (dict.fromkeys(bug.remedy for bug in bugs) for bugs in self.explained)
-        return "; or ".join(dict.fromkeys(", and ".join(filter(None, own)) for own in steps))
+        return "; or ".join(dict.fromkeys(", and ".join(filter(None, each)) for each in steps))
 
     @property
     def verdict(self) -> str:
@@ -115,26 +118,26 @@ class ValueReport(Record):
         kind, name = str(self.subject["kind"]), str(self.subject["name"])
         name = name if kind in ("file", name) else f"{kind} {name}"
         if self.ok:
-            but = f"; not tested: {self.untested}" if self.untested else ""
-            return f"ok: {name} matches {self.title} ({self.compared} values){but}"
+            exception = f"; not tested: {self.untested}" if self.untested else ""
+            return f"ok: {name} matches {self.title} ({self.compared} values){exception}"
         name = f"{name}, called for {self.call}," if self.call else name
         if self.misfit:
             return f"FAILED: {name} does not match {self.title}: {self.misfit}"
         worst = ""
         if self.worst is not None and np.isfinite(self.worst.found):
             worst = f", by up to {abs(self.worst.found - self.worst.expected):.3g}"
-        how = f"{self.differing} of {self.compared} values differ{worst}"
-        return f"FAILED: {name} does not match {self.title}: {how}"
+        difference = f"{self.differing} of {self.compared} values differ{worst}"
+        return f"FAILED: {name} does not match {self.title}: {difference}"
 
 
 def value_report(subject: ValueSubject, kind: str) -> ValueReport:
-    """The report on a subject; ``kind`` is what the subject is called."""
+    """Return the report on a subject; ``kind`` is its name in the report."""
     began = time.perf_counter()
     e = subject.expected
     with np.errstate(all="ignore"):
         differing, worst, marked = _differences(e)
         wrong = bool(differing) or bool(subject.misfit) or e.transposed
-        told = _explained(subject, differing, marked) if wrong else []
+        found_bugs = _explanations(subject, differing, marked) if wrong else []
     params = {name: value for name, value in e.params.items() if value is not None}
     return ValueReport(
         ok=not wrong,
@@ -151,16 +154,16 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
         compared=subject.compared or int(e.found.size),
         differing=differing,
         worst=worst,
-        where=_where(subject, marked) if differing else {},
-        explained=tuple(told),
+        where=_places_by_axis(subject, marked) if differing else {},
+        explained=tuple(found_bugs),
         notes=(*subject.notes, *_random_weights(e)),
         tolerance="given" if isinstance(e.rule, float) else f"{e.rule} ({e.dtype})",
-        misfit=subject.misfit or _exchanged(e),
+        misfit=subject.misfit or _transposed_text(e),
         call=subject.call,
         untested=subject.untested,
-        nonfinite=nonfinite(e),
+        nonfinite=count_nonfinite(e),
         rounding=wrong
-        and not told
+        and not found_bugs
         and e.rule == "exact"
         and is_right(replace(subject, expected=replace(e, rule="auto"))),
         seconds=time.perf_counter() - began,
@@ -168,25 +171,25 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
 
 
 def is_right(subject: ValueSubject) -> bool:
-    """Whether a subject has the reference's values and shape."""
+    """Return whether a subject has the reference's values and shape."""
     return not (subject.misfit or subject.expected.transposed or _differences(subject.expected)[0])
 
 
-def _exchanged(e: Expected) -> str:
-    """How a subject that was read with rows for columns differs; empty of another."""
+def _transposed_text(e: Expected) -> str:
+    """Say how a subject that was read with rows and columns swapped differs, else return ""."""
     return "it has {} columns, not {}".format(*e.found.shape) if e.transposed else ""
 
 
-def _explained(subject: ValueSubject, differing: int, marked: list[Flags]) -> list[Explained]:
-    """Why a subject differs; a misfit of shapes is a bug of its own."""
+def _explanations(subject: ValueSubject, differing: int, marked: list[Flags]) -> list[Explained]:
+    """Return why a subject differs; a mismatch of shapes counts as a bug."""
     e = subject.expected
     rows = np.flatnonzero(marked[1 if e.form == "scores" else 0])
-    if subject.sequences > 1:  # those that are right hide what is wrong with the others
+    if subject.sequences > 1:  # right sequences hide the bugs of the others
         length = e.places.at.size // subject.sequences
         wrong = np.unique(rows // length)
         kept = (wrong[:, None] * length + np.arange(length)).ravel()
         e, rows = e.at_places(kept), np.flatnonzero(np.isin(kept, rows))
-    wrong = rows[:: max(1, rows.size // _WRONG)]
+    wrong = rows[:: max(1, rows.size // _WRONG_ROWS)]
     if subject.misfit:
         shape = NamedBug(
             str(BugCode.SHAPE),
@@ -197,34 +200,34 @@ def _explained(subject: ValueSubject, differing: int, marked: list[Flags]) -> li
         further = explanations(e, wrong) if differing else []
         return [(shape, *bugs) for bugs in further] or [(shape,)]
     if e.transposed:
-        own = next(bug for bug in KNOWN_BUGS if bug.code is BugCode.TRANSPOSED)
-        told = NamedBug(str(own.code), "rows and columns are exchanged", own.remedy, own.seen)
+        row = next(bug for bug in KNOWN_BUGS if bug.code is BugCode.TRANSPOSED)
+        swapped = NamedBug(str(row.code), "rows and columns are exchanged", row.remedy, row.seen)
         if not differing:
-            return [(told,)]
-        return [(told, *bugs) for bugs in explanations(replace(e, transposed=False), wrong)]
+            return [(swapped,)]
+        return [(swapped, *bugs) for bugs in explanations(replace(e, transposed=False), wrong)]
     return explanations(e, wrong)
 
 
-def _singular(axis: str, places: str) -> str:
-    """An axis and the places on it that differ, in words."""
+def _axis_text(axis: str, places: str) -> str:
+    """Return an axis and its places that differ, in words."""
     one = places.split(" of ", maxsplit=1)[0].isdecimal() and ", from " not in places
     return f"{_SINGULAR.get(axis, axis.removesuffix('s')) if one else axis} {places}"
 
 
 def _title(e: Expected, params: dict[str, Any]) -> str:
-    """The reference in a few words: its scheme, and the parameters that are not the default."""
-    own = [
+    """Return the reference in a few words: its scheme and its non-default parameters."""
+    settings = [
         f"{name}={brief_text(value, separator=e.parameters[name].rules.separator)}"
         for name, value in params.items()
         if name in ("dim", "heads", "grid", "window_size") or value != e.parameters[name].default
     ]
-    shown = [text for text in own if not text.startswith(("seq_len=", "weights="))]
+    shown = [text for text in settings if not text.startswith(("seq_len=", "weights="))]
     title = f"{e.source.name} ({', '.join(shown)})" if shown else e.source.name
     return title if e.head is None else f"head {e.head} of {title}"
 
 
 def _random_weights(e: Expected) -> list[str]:
-    """That the learned table is drawn by a seed, where it is."""
+    """Return a note if the learned table is randomly initialized."""
     if e.form in ("slopes", "buckets") or e.content.weights is None:
         return []
     text = e.content.weights.random_text()
@@ -232,24 +235,24 @@ def _random_weights(e: Expected) -> list[str]:
 
 
 def _differences(e: Expected) -> tuple[int, WorstValue | None, list[Flags]]:
-    """How many values differ, the one that differs most, and which rows, columns … hold some."""
+    """Return how many values differ, the worst one, and flags of rows, columns … with some."""
     count, worst, start = 0, None, 0
     largest = -1.0
     marked = [np.zeros(size, bool) for size in e.found.shape]
     of_rows = 1 if e.form == "scores" else 0
     for part in blocks_of(e):
         right = part.right()
-        allowed = part.judged(right)
+        allowed = part.tolerated(right)
         found = np.asarray(part.found, np.float64)
         same = (found == right) | (np.isnan(found) & np.isnan(right)) | part.absent
-        apart = np.where(same, 0, found - right)
-        apart = np.abs(np.where(np.isnan(apart), np.inf, apart))
-        wrong = apart > allowed
+        errors = np.where(same, 0, found - right)
+        errors = np.abs(np.where(np.isnan(errors), np.inf, errors))
+        wrong = errors > allowed
         rows = part.places.at.size
         if wrong.any() or largest < 0:
             count += int(wrong.sum())
-            _mark(marked, wrong, start, of_rows)
-            ratio = np.where(wrong, apart, -1.0) if wrong.any() else apart
+            _mark_wrong(marked, wrong, start, of_rows)
+            ratio = np.where(wrong, errors, -1.0) if wrong.any() else errors
             if float(ratio.max()) > largest:
                 largest = float(ratio.max())
                 index = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
@@ -263,18 +266,18 @@ def _differences(e: Expected) -> tuple[int, WorstValue | None, list[Flags]]:
     return count, worst, marked
 
 
-def _where(subject: ValueSubject, marked: list[Flags]) -> dict[str, str]:
-    """The rows, columns … that hold values that differ, in words."""
-    e, where = subject.expected, {}
+def _places_by_axis(subject: ValueSubject, marked: list[Flags]) -> dict[str, str]:
+    """Return the rows, columns … with values that differ, in words."""
+    e, places = subject.expected, {}
     if subject.sequences > 1:
         of_sequences = marked[0].reshape(subject.sequences, -1)
-        where["sequences"] = _runs(np.asarray(of_sequences.any(axis=1)))
+        places["sequences"] = _ranges_text(np.asarray(of_sequences.any(axis=1)))
         marked = [np.asarray(of_sequences.any(axis=0)), *marked[1:]]
-    where |= {name: _runs(flags) for name, flags in zip(_AXES[e.form], marked, strict=True)}
-    return where if e.head is None else {**where, "heads": str(e.head)}
+    places |= {name: _ranges_text(flags) for name, flags in zip(_AXES[e.form], marked, strict=True)}
+    return places if e.head is None else {**places, "heads": str(e.head)}
 
 
-def _mark(marked: Sequence[Flags], wrong: Flags, start: int, of_rows: int) -> None:
+def _mark_wrong(marked: Sequence[Flags], wrong: Flags, start: int, of_rows: int) -> None:
     for axis, flags in enumerate(marked):
         others = tuple(other for other in range(wrong.ndim) if other != axis)
         seen = wrong.any(axis=others)
@@ -283,7 +286,7 @@ def _mark(marked: Sequence[Flags], wrong: Flags, start: int, of_rows: int) -> No
 
 
 def _place(e: Expected, index: tuple[Any, ...]) -> dict[str, int | float]:
-    """The place of a value, by names."""
+    """Return the place of a value, by names of its axes."""
     at, keys = e.places.at, e.places.keys
     if e.form == "rows":
         position = at[index[0]] / e.parts if e.parts > 1 else int(at[index[0]])
@@ -304,11 +307,11 @@ def _place(e: Expected, index: tuple[Any, ...]) -> dict[str, int | float]:
     }
 
 
-def _runs(flags: Flags) -> str:
-    """Which rows, columns or heads hold values that differ, in few words."""
+def _ranges_text(flags: Flags) -> str:
+    """Return rows, columns or heads that differ, in a few words."""
     if flags.all():
         return f"all {flags.size}"
     texts = range_texts(np.flatnonzero(flags).tolist())
-    if len(texts) <= _RUNS:
+    if len(texts) <= _MOST_RANGES:
         return ", ".join(texts) + f" of {flags.size}"
     return f"{int(flags.sum())} of {flags.size}, from {texts[0]} on"

@@ -157,7 +157,7 @@ def _values(e: Expected, change: Change | None = None) -> WrongValues:
     """
     added = e.right() if change is None else e.changed(change)
     if e.vectors is None or e.form == "rotations":
-        allowed = e.judged(added) if change is None else np.abs(e.allowed(added, drawn=change))
+        allowed = e.tolerated(added) if change is None else np.abs(e.allowed(added, change=change))
         return WrongValues(*(each.reshape(-1, added.shape[-1]) for each in (added, allowed)))
     values = e.vectors + added
     if isinstance(e.rule, float):
@@ -165,7 +165,7 @@ def _values(e: Expected, change: Change | None = None) -> WrongValues:
     rounding = max(unit(e.dtype), unit("float32"))
     allowed = ROUNDINGS * rounding * (np.abs(e.vectors) + np.abs(added)) + smallest("float32")
     if e.is_waves:
-        allowed = allowed + e.allowed(added, drawn=change)
+        allowed = allowed + e.allowed(added, change=change)
     return WrongValues(values, allowed)
 
 

@@ -73,7 +73,7 @@ def of_q_or_k(factors, positions):
 
 
 def test_keys_that_are_multiplied_differ_from_queries_at_all_positions_alike(monkeypatch):
-    monkeypatch.setattr(queries_and_keys, "_strays", lambda _block: False)
+    monkeypatch.setattr(queries_and_keys, "_is_no_rotation", lambda _block: False)
     positions = np.arange(4)
     q = np.exp(1j * ANGLES)
     told = queries_and_keys._difference(of_q_or_k(q, positions), of_q_or_k(2 * q, positions))

@@ -1,4 +1,4 @@
-"""Known bugs of arrangement: columns, rows, axes, heads or tables in the wrong order."""
+"""List known bugs of arrangement: columns, rows, axes, heads or tables in the wrong order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc_cli.checks.expected import Change, ValuePlaces
 from posenc_cli.checks.known_bugs.bug import GITHUB, BugCode, KnownBug, wave_columns
-from posenc_cli.checks.measured import heads_of
+from posenc_cli.checks.measured import moved_heads
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.records import replace
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _layouts(e: Expected) -> Iterator[Change]:
-    """Columns in another of the usual orders."""
+    """Yield changes to the other usual orders of columns."""
     columns = wave_columns(e)
     if columns is None:
         return
@@ -38,14 +38,14 @@ def _layouts(e: Expected) -> Iterator[Change]:
         ),
     }
     straight = np.arange(2 * sin.size)
-    own = [name for name, order in orders.items() if np.array_equal(order, straight)]
+    current = [name for name, order in orders.items() if np.array_equal(order, straight)]
     for name, order in orders.items():
         if not np.array_equal(order, straight):
-            told = f"the columns are {name}" + (f", not {own[0]}" if own else "")
-            yield Change(told, order=order)
+            text = f"the columns are {name}" + (f", not {current[0]}" if current else "")
+            yield Change(text, order=order)
 
 
-def _exchanged_functions(e: Expected) -> Iterator[Change]:
+def _swapped_functions(e: Expected) -> Iterator[Change]:
     text = "sin and cos are swapped"
     columns = wave_columns(e)
     if columns is not None:
@@ -54,14 +54,13 @@ def _exchanged_functions(e: Expected) -> Iterator[Change]:
         yield Change(text, order=order)
 
 
-def _exchanged_pairs(e: Expected) -> Iterator[Change]:
-    """Query − key for key − query."""
+def _swapped_queries_and_keys(e: Expected) -> Iterator[Change]:
+    """Yield changes that swap the sign of offsets: query − key or key − query."""
     orders = "query − key", "key − query"
-    pairs = getattr(e.content, "pairs", None) if isinstance(e.source, Scheme) else None
     by_query = (
-        not e.source.relative.startswith("key")
-        if pairs is None and not isinstance(e.source, Scheme)
-        else pairs is not None
+        getattr(e.content, "pairs", None) is not None
+        if isinstance(e.source, Scheme)
+        else not e.source.relative.startswith("key")
     )
     wrong, right = orders[::-1] if by_query else orders
     text = f"offsets are {wrong}, not {right}"
@@ -71,73 +70,75 @@ def _exchanged_pairs(e: Expected) -> Iterator[Change]:
         yield Change(both, places=lambda p, _: p.moved(np.abs))
         yield Change(both, places=lambda p, _: p.moved(lambda at: -np.abs(at)))
     if e.form == "scores":
-        yield Change(text, make=lambda s: _swapped(s).right().transpose(0, 2, 1))
+        yield Change(text, make=lambda s: _with_swapped_places(s).right().transpose(0, 2, 1))
     if e.form == "buckets":
-        yield Change(text, make=lambda s: _swapped(s).right())
+        yield Change(text, make=lambda s: _with_swapped_places(s).right())
 
 
-def _swapped(e: Expected) -> Expected:
+def _with_swapped_places(e: Expected) -> Expected:
     assert e.places.keys is not None
     return replace(e, places=ValuePlaces(e.places.keys, e.places.at))
 
 
 def _grid_axes(e: Expected) -> Iterator[Change]:
-    """Columns that follow another axis, and rows that go through the grid in another order."""
+    """Yield changes to columns of another axis, and to rows in another order of the grid."""
     grid = e.params.get("grid") if e.is_waves else None
     if not grid or len(grid) < 2:
         return
     names = {2: ("rows", "columns"), 3: ("frames", "rows", "columns")}.get(len(grid))
     for order in list(permutations(range(len(grid))))[1:]:
-        told = (
+        both = (
             " and ".join(names[a] for a in range(len(grid)) if order[a] != a) if names else "axes"
         )
         yield Change(
-            f"{told} are exchanged: columns of one axis use the coordinate of the other",
+            f"{both} are exchanged: columns of one axis use the coordinate of the other",
             make=partial(_along_axes, order=order),
             code=BugCode.AXIS,
         )
         yield Change(
-            f"the rows of the table run through the grid with {told} exchanged (column by column)",
-            places=partial(_regridded, grid=grid, order=order),
+            f"the rows of the table run through the grid with {both} exchanged (column by column)",
+            places=partial(_in_other_grid_order, grid=grid, order=order),
             code=BugCode.GRID_ORDER,
         )
 
 
 def _along_axes(e: Expected, *, order: tuple[int, ...]) -> RealRows:
-    return e.waves(e.followed(order) * e.frequencies)
+    return e.waves(e.angle_positions(order) * e.frequencies)
 
 
-def _regridded(
+def _in_other_grid_order(
     places: ValuePlaces, _: Expected, *, grid: tuple[int, ...], order: tuple[int, ...]
 ) -> ValuePlaces:
-    """The places of rows that go through a grid whose axes stand in another order."""
+    """Return the places of rows that run through the grid with its axes in another order."""
     along = np.unravel_index(places.at.astype(np.int64), [grid[axis] for axis in order])
-    own = [along[order.index(axis)] for axis in range(len(grid))]
-    return ValuePlaces(np.asarray(np.ravel_multi_index(own, grid), np.int64))
+    coordinates = [along[order.index(axis)] for axis in range(len(grid))]
+    return ValuePlaces(np.asarray(np.ravel_multi_index(coordinates, grid), np.int64))
 
 
 def renumbered(text: str, rule: Callable[[Expected, Integers, Integers], Integers]) -> Change:
-    """A change of the rows of a learned table that pairs of tokens read."""
+    """Return a change of the rows of a learned table that pairs of tokens read."""
 
     def make(e: Expected) -> NumberArray:
         at, keys = (np.asarray(each, np.int64) for each in (e.places.at, e.places.keys))
         if e.form == "buckets":
             return rule(e, at, keys)
-        queries, every = (each.reshape(-1) for each in np.broadcast_arrays(at[:, None], keys[None]))
-        numbers = rule(e, queries, every)
+        queries, all_keys = (
+            each.reshape(-1) for each in np.broadcast_arrays(at[:, None], keys[None])
+        )
+        numbers = rule(e, queries, all_keys)
         weights = e.content.weights
         assert weights is not None
         assert e.lookup is not None
-        held = (numbers >= 0) & (numbers < weights.rows)
+        exists = (numbers >= 0) & (numbers < weights.rows)
         rows = np.full((numbers.size, weights.columns), np.nan)
-        rows[held] = e.lookup(numbers[held])
-        return np.asarray(e.of_heads(rows.T.reshape(-1, at.size, keys.size)))
+        rows[exists] = e.lookup(numbers[exists])
+        return np.asarray(e.select_heads(rows.T.reshape(-1, at.size, keys.size)))
 
     return Change(text, make=make)
 
 
 def _window_numbers(e: Expected) -> Iterator[Change]:
-    """Offsets in a window that are numbered with the strides of its other side."""
+    """Yield changes that number the offsets in a window with the strides of its other side."""
     size = e.params.get("window_size")
     if not size or e.params.get("class_token") or (e.form == "scores" and e.content.network):
         return
@@ -168,40 +169,40 @@ def _window_number(
 ) -> Integers:
     size = e.params["window_size"]
     rows, columns = size[0], size[-1]
-    apart = queries // columns - keys // columns + rows - 1
+    down = queries // columns - keys // columns + rows - 1
     across = queries % columns - keys % columns + columns - 1
-    numbers: Integers = across * stride + apart if sideways else apart * stride + across
+    numbers: Integers = across * stride + down if sideways else down * stride + across
     return numbers
 
 
 def _other_heads(e: Expected) -> Iterator[Change]:
-    found = heads_of(e)
+    found = moved_heads(e)
     if found is None:
         return
     text, order, factors = found
     if e.head is None:
-        general = e.form == "slopes"  # where a rule that gives all of them says more
+        general = e.form == "slopes"  # a rule for all slopes says more
         yield Change(text, order=order, values=lambda v, _: v * factors, general=general)
     else:
         yield Change(text, make=lambda s: replace(s, head=int(order[0])).right())
 
 
 def _usual_heads(e: Expected, _: int) -> Iterator[Change]:
-    """Heads in another order, and those of a rank that takes itself for the first."""
-    own = np.arange(e.content.heads or 0)
+    """Yield changes to other orders of heads, and to heads of a rank that uses the first rank's."""
+    heads = np.arange(e.content.heads or 0)
     orders = {
-        "all heads have the scores of the first": 0 * own,
-        "heads are in reverse order": own[::-1],
-        "each head has the scores of the next": np.roll(own, -1),
-        "each head has the scores of the previous": np.roll(own, 1),
+        "all heads have the scores of the first": 0 * heads,
+        "heads are in reverse order": heads[::-1],
+        "each head has the scores of the next": np.roll(heads, -1),
+        "each head has the scores of the previous": np.roll(heads, 1),
     }
-    if own.size % 2 == 0:
+    if heads.size % 2 == 0:
         text = "both of 2 ranks have the scores of the first half of the heads"
-        orders[text] = np.tile(own[: own.size // 2], 2)
+        orders[text] = np.tile(heads[: heads.size // 2], 2)
         if "heads" in e.parameters:
-            half = replace(e, params={**e.params, "heads": own.size // 2})
+            half = replace(e, params={**e.params, "heads": heads.size // 2})
             yield Change(
-                f"2 ranks each compute their own scores for {own.size // 2} heads",
+                f"2 ranks each compute their own scores for {heads.size // 2} heads",
                 make=lambda s: np.tile(replace(half, places=s.places).right(), (2, 1, 1)),
             )
     for text, order in orders.items():
@@ -210,23 +211,23 @@ def _usual_heads(e: Expected, _: int) -> Iterator[Change]:
 
 def _other_layers(e: Expected) -> Iterator[Change]:
     for name, table in e.other_tables().items():
-        make = partial(_of_table, table=table)
+        make = partial(_from_table, table=table)
         yield Change(f"this is the table {name} of the same file", make=make)
 
 
-def _of_table(e: Expected, table: NumberArray) -> NumberArray:
+def _from_table(e: Expected, table: NumberArray) -> NumberArray:
     return replace(e, lookup=lambda rows: np.asarray(table[rows], np.float64)).right()
 
 
 def _transposed(e: Expected) -> Iterator[Change]:
-    """A square table whose transpose is right; others were read so."""
+    """Yield the transpose of a square table, if that is right; `subjects` reads other tables so."""
     if e.found.shape[0] == e.found.shape[1] > 1:
         right = e.right()
         if bool((np.abs(e.found.T - right) <= e.allowed(right)).all()):
-            yield Change("rows and columns are exchanged", values=lambda _, s: _same_rows(e, s))
+            yield Change("rows and columns are exchanged", values=lambda _, s: _found_rows(e, s))
 
 
-def _same_rows(whole: Expected, part: Expected) -> NumberArray:
+def _found_rows(whole: Expected, part: Expected) -> NumberArray:
     return whole.found[np.searchsorted(whole.places.at, part.places.at)]
 
 
@@ -239,13 +240,13 @@ BUGS = (
     ),
     KnownBug(
         BugCode.COS_SIN_MISPAIRED,
-        _exchanged_functions,
+        _swapped_functions,
         "swap sin and cos",
         f"{GITHUB}flashinfer-ai/flashinfer/pull/3819",
     ),
     KnownBug(
         BugCode.KEY_QUERY,
-        _exchanged_pairs,
+        _swapped_queries_and_keys,
         "subtract in the other order",
         f"{GITHUB}dmlc/gluon-nlp/pull/1470, {GITHUB}speechbrain/speechbrain (RelPosEncXL)",
         ("rows", "scores", "buckets"),
@@ -289,4 +290,4 @@ BUGS = (
         solves=True,
     ),
 )
-"""Columns, rows, axes, heads and tables at the place of others."""
+"""Columns, rows, axes, heads and tables in place of others."""

@@ -1,4 +1,4 @@
-"""A row of the table of known bugs: its code, its changes, and its public source."""
+"""Define a row of the table of known bugs: its code, its changes, and its public source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GITHUB = "https://github.com/"
 
 
 class BugCode(Code):
-    """Why a subject that rotates nothing differs from its reference."""
+    """Cause of a difference between a subject that does not rotate and its reference."""
 
     LAYOUT = "layout", "sin and cos columns are in another order: interleaved or concatenated"
     COS_SIN_MISPAIRED = "cos-sin-mispaired", "sin and cos are swapped"
@@ -51,12 +51,12 @@ class BugCode(Code):
 
 
 class KnownBug(Record):
-    """A row of the table: what a bug ``changes`` of a reference and of the values found.
+    """A row of the table: the ``changes`` that a bug makes to a reference and found values.
 
-    ``remedy`` is what to do, ``seen`` a public report or a library's code, ``forms`` those of
-    `Expected` that it occurs in. One that ``solves`` measures the whole subject for it, which other
-    bugs hide. ``examples`` are what test vectors apply instead in a model of so many positions:
-    changes of usual size, where ``changes`` measures the size.
+    ``remedy`` is what to do. ``seen`` is a public report or a library's code. ``forms`` are the
+    forms of `Expected` in which it occurs. A bug that ``solves`` measures the whole subject, so
+    other bugs hide it. ``examples`` returns changes of usual size for a model with so many
+    positions: test vectors apply them if ``changes`` measures the size.
     """
 
     code: Code
@@ -69,12 +69,12 @@ class KnownBug(Record):
 
 
 def multiplied(text: str, factor: NumberArray | float, **more: Any) -> Change:
-    """Values, each multiplied by a number."""
+    """Return a change that multiplies values by a factor."""
     return Change(text, values=lambda v, _: v * factor, **more)
 
 
 def wave_columns(e: Expected) -> tuple[Integers, Integers, list[int]] | None:
-    """The columns of the sine and the cosine of each wave, and its axis; None of odd widths."""
+    """Return sine columns, cosine columns and axis of each wave; None unless all have both."""
     if not e.is_waves:
         return None
     content, (sin, cos) = e.content, e.wave_columns
@@ -87,7 +87,7 @@ def wave_columns(e: Expected) -> tuple[Integers, Integers, list[int]] | None:
 
 
 def rows_text(rows: Integers, places: NumberArray) -> str:
-    """Some rows, and the positions that belong there.
+    """Return some rows and their positions as text.
 
     >>> import numpy as np
     >>> rows_text(np.array([1]), np.array([3]))

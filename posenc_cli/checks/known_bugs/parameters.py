@@ -1,4 +1,4 @@
-"""Known bugs of parameters: base, frequency rule, slopes, buckets and other settings."""
+"""List known bugs of parameters: base, frequency rule, slopes, buckets and other settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from posenc_cli.checks.expected import Change
 from posenc_cli.checks.known_bugs.arrangement import renumbered
 from posenc_cli.checks.known_bugs.bug import GITHUB, BugCode, KnownBug, multiplied, wave_columns
-from posenc_cli.checks.measured import bases_of
+from posenc_cli.checks.measured import measured_bases
 from posenc_cli.formulas.alibi import exact_slopes, rules_of
 from posenc_cli.formulas.inverse import KNOWN_BASES
 from posenc_cli.formulas.parameters import as_text
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.alibi import SlopesRule
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals
 
-_UNTRIED = (
+_UNTRIED_PARAMETERS = (
     *("dim", "heads", "seed", "std", "hidden", "max_len", "weights", "grid", "window_size"),
     *("form", "base", "max_period", "slopes"),
 )
-"""Parameters that say how large a table is, or which of many it is; one that is worded apart."""
+"""Parameters that set a table's size or choose a table, or whose bugs have other rows."""
 _CODES = {
     **dict.fromkeys(("layout",), BugCode.LAYOUT),
     **dict.fromkeys(("order", "flip_sin_to_cos"), BugCode.COS_SIN_MISPAIRED),
@@ -41,7 +41,7 @@ _CODES = {
     "max_bias": BugCode.SLOPES,
     "offset": BugCode.POSITION_OFFSET,
 }
-"""The codes of parameters whose bugs have a word of their own."""
+"""Codes of parameters whose bugs have their own code."""
 _USUAL: dict[str, tuple[Any, ...]] = {
     "num_buckets": (32, 16, 64, 128, 256),
     "max_distance": (128, 256, 64, 512, 32, 800, 1024, 2048),
@@ -53,19 +53,19 @@ _USUAL: dict[str, tuple[Any, ...]] = {
     "base_size": (None, (16, 16)),
     "pretrained_window_size": (None,),
 }
-"""What libraries and models give the parameters of which they give several."""
+"""Values that libraries and models give to parameters with several usual values."""
 _DIGITS = 3
-"""Digits of a base that people write: one of more is said where nothing else explains a table."""
+"""Digits of a base that people write; one with more is reported only if nothing else fits."""
 _MORE_HEADS = (8, 16, 32, 64, 128, 12, 24, 40, 48, 96, 112)
-"""Numbers of heads that models have, of which a device or a mistake may leave some."""
+"""Numbers of heads that models have; a device or a bug may use only some of the heads."""
 
 
 def _other_parameters(e: Expected) -> Iterator[Change]:
-    """Other values of one parameter."""
+    """Yield changes of one parameter each, to usual or nearby values."""
     options: dict[str, list[Any]] = {}
     for name, declared in e.parameters.items():
         right = e.params.get(name)
-        if name in _UNTRIED or declared.rules.follows_length:
+        if name in _UNTRIED_PARAMETERS or declared.rules.follows_length:
             continue
         values = list(_USUAL.get(name, declared.choices or ()))
         if declared.type is bool:
@@ -78,11 +78,10 @@ def _other_parameters(e: Expected) -> Iterator[Change]:
         options[name] = [value for value in dict.fromkeys(values) if value != right]
     for name, values in options.items():
         for value in values:
-            yield _parameter(e, name, value)
+            yield _parameter_change(e, name, value)
 
 
-def _parameter(e: Expected, name: str, value: Any) -> Change:
-    """Another value of a parameter."""
+def _parameter_change(e: Expected, name: str, value: Any) -> Change:
     separator = e.parameters[name].rules.separator
     wrong, right = (
         "none" if each is None else as_text(each, separator=separator)
@@ -96,41 +95,43 @@ def _parameter(e: Expected, name: str, value: Any) -> Change:
     )
 
 
-def _base_of(e: Expected) -> str | None:
-    """The parameter that is the base of waves."""
+def _base_parameter(e: Expected) -> str | None:
+    """Return the name of the parameter that is the base of waves."""
     names = (name for name in ("base", "max_period") if e.is_waves and e.params.get(name))
     return next(names, None)
 
 
-def _bases(e: Expected) -> Iterator[Change]:
-    """Other bases: the one that the slowest wave has; where none shows, those of models."""
-    name = _base_of(e)
+def _other_bases(e: Expected) -> Iterator[Change]:
+    """Yield changes to bases measured in the slowest wave, or else to those of models."""
+    name = _base_parameter(e)
     if name is None:
         return
-    for base in bases_of(e, float(e.params[name])) or KNOWN_BASES:
+    for base in measured_bases(e, float(e.params[name])) or KNOWN_BASES:
         if base != e.params[name] and base > 1:
-            yield replace(_parameter(e, name, base), general=base != float(f"{base:.{_DIGITS}g}"))
+            yield replace(
+                _parameter_change(e, name, base), general=base != float(f"{base:.{_DIGITS}g}")
+            )
 
 
 def _usual_bases(e: Expected, _: int) -> Iterator[Change]:
-    name = _base_of(e)
+    name = _base_parameter(e)
     others = (base for base in KNOWN_BASES if name and base != e.params[name])
-    yield from (_parameter(e, str(name), base) for base in others)
+    yield from (_parameter_change(e, str(name), base) for base in others)
 
 
-def _exponents(e: Expected) -> Iterator[Change]:
-    """Exponents that count columns for pairs, or end elsewhere."""
+def _other_exponents(e: Expected) -> Iterator[Change]:
+    """Yield changes to exponents that count columns in place of pairs, or end at another value."""
     columns = wave_columns(e)
     if columns is None or not e.frequencies.size:
         return
     axes = columns[2]
-    name = _base_of(e)
+    name = _base_parameter(e)
     if name is not None:
         for text, power in (("2c", 2.0), ("c", 1.0)):
             yield Change(
                 f"each column c has its own exponent {text}/{e.content.width}: sin and cos of a "
                 "pair have different frequencies",
-                make=partial(_by_column, base=float(e.params[name]), power=power),
+                make=partial(_column_frequencies, base=float(e.params[name]), power=power),
             )
     counts = np.bincount(axes)[axes]  # (waves,)
     powers: dict[str, Reals | float] = {
@@ -141,39 +142,40 @@ def _exponents(e: Expected) -> Iterator[Change]:
         "the exponents are i/n, not i/(n − 1), of n pairs": np.maximum(counts - 1, 1) / counts,
     }
     for text, power_of in powers.items():
-        yield Change(text, rates=partial(_to_powers, powers=power_of))
+        yield Change(text, rates=partial(_raised, powers=power_of))
     within = np.array([axes[:wave].count(axis) for wave, axis in enumerate(axes)])
     yield Change(
         "the frequencies are e^(−2i): −log(base)/d//2 is floored to −1",
-        rates=lambda own: np.copysign(np.exp(-2.0 * within), own),
+        rates=lambda frequencies: np.copysign(np.exp(-2.0 * within), frequencies),
         remedy="put the divisor in parentheses: −log(base)/(d//2)",
     )
 
 
-def _to_powers(own: Reals, powers: Reals | float) -> Reals:
-    changed: Reals = np.copysign(np.abs(own) ** powers, own)
+def _raised(frequencies: Reals, powers: Reals | float) -> Reals:
+    changed: Reals = np.copysign(np.abs(frequencies) ** powers, frequencies)
     return changed
 
 
-def _by_column(e: Expected, *, base: float, power: float) -> RealRows:
+def _column_frequencies(e: Expected, *, base: float, power: float) -> RealRows:
     columns = wave_columns(e)
     assert columns is not None
-    at, width = e.followed(), e.content.width
-    sin, cos = (at * base ** (-power * own / width) for own in columns[:2])
+    at, width = e.angle_positions(), e.content.width
+    sin, cos = (at * base ** (-power * column / width) for column in columns[:2])
     return e.placed(np.cos(cos), np.sin(sin))
 
 
 def _t5_rules(e: Expected) -> Iterator[Change]:
-    """T5's rule without its last step."""
+    """Yield T5's bucket rule without the final minimum."""
     if "num_buckets" not in e.params:
         return
     yield renumbered(
-        "far offsets go past the last bucket: the minimum is missing", lambda e, q, k: _t5(e, k - q)
+        "far offsets go past the last bucket: the minimum is missing",
+        lambda e, q, k: _t5_without_minimum(e, k - q),
     )
 
 
-def _t5(e: Expected, relative: Integers) -> Integers:
-    """T5's buckets in float64, as libraries write them, but for the minimum."""
+def _t5_without_minimum(e: Expected, relative: Integers) -> Integers:
+    """Return T5's buckets in float64, as libraries compute them, but without the minimum."""
     both, distance = e.params["bidirectional"], e.params["max_distance"]
     side = e.params["num_buckets"] // (2 if both else 1)
     single = side // 2
@@ -184,8 +186,11 @@ def _t5(e: Expected, relative: Integers) -> Integers:
     return np.asarray(right + np.where(away < single, away, widened), np.int64)
 
 
-def _slopes_of(e: Expected) -> tuple[int, float, SlopesRule, Reals] | None:
-    """ALiBi's heads, largest bias, rule and slopes; None of one head, of which many rules hold."""
+def _alibi_slopes(e: Expected) -> tuple[int, float, SlopesRule, Reals] | None:
+    """Return ALiBi's heads, largest bias, rule and slopes.
+
+    Returns None for a single head: many rules fit it.
+    """
     if "max_bias" not in e.params or e.head is not None:
         return None
     heads, bias, rule = (e.params[name] for name in ("heads", "max_bias", "slopes"))
@@ -193,10 +198,10 @@ def _slopes_of(e: Expected) -> tuple[int, float, SlopesRule, Reals] | None:
 
 
 def _slope_rules(e: Expected) -> Iterator[Change]:
-    """ALiBi's slopes by other rules, of other heads, or in another order."""
-    if (known := _slopes_of(e)) is None:
+    """Yield changes to ALiBi's slopes by other rules, for other heads, or in another order."""
+    if (alibi := _alibi_slopes(e)) is None:
         return
-    heads, bias, rule, right = known
+    heads, bias, rule, right = alibi
     power = 1 << (heads.bit_length() - 1)
     other: SlopesRule = "naive" if rule == "press" else "press"
     wrong: list[tuple[str, Any]] = [
@@ -211,7 +216,7 @@ def _slope_rules(e: Expected) -> Iterator[Change]:
             2.0 ** (-bias * np.arange(heads) / heads),
         ),
     ]
-    if e.form == "scores":  # slopes by themselves are values
+    if e.form == "scores":  # for the form slopes, values are rounded instead
         wrong += [(f"the slopes were rounded to {x}", round_to_half(right, x)) for x in HALVES]
     if power < heads:
         next_power = exact_slopes(2 * power, max_bias=bias, rule="press")
@@ -222,14 +227,14 @@ def _slope_rules(e: Expected) -> Iterator[Change]:
 
 
 def _solved_slopes(e: Expected) -> Iterator[Change]:
-    """Slopes of another largest bias, and some of more heads."""
-    if (known := _slopes_of(e)) is None:
+    """Yield changes to slopes with another largest bias, or to some slopes of more heads."""
+    if (alibi := _alibi_slopes(e)) is None:
         return
-    heads, bias, rule, right = known
+    heads, bias, rule, right = alibi
     if e.form == "slopes":
         allowed = float(e.allowed(right)[0] / abs(right[0]))
-        for number, own, expected in rules_of(e.found.tolist(), allowed):
-            convention = "" if own == rule else f" --convention {own}"
+        for number, other, expected in rules_of(e.found.tolist(), allowed):
+            convention = "" if other == rule else f" --convention {other}"
             text = f"these are the slopes of --max-bias {as_text(number)}{convention}"
             yield _with_slopes(e, text, expected, right)
     power = 1 << (heads.bit_length() - 1)
@@ -243,9 +248,9 @@ def _solved_slopes(e: Expected) -> Iterator[Change]:
 
 
 def _with_slopes(e: Expected, text: str, slopes: Any, right: Reals) -> Change:
-    """Values of heads that have these slopes in place of the right ones."""
+    """Return a change that replaces the slopes of heads."""
     ratios = np.asarray(slopes) / right
-    return multiplied(text, ratios if e.form == "slopes" else e.of_heads(ratios)[:, None, None])
+    return multiplied(text, ratios if e.form == "slopes" else e.select_heads(ratios)[:, None, None])
 
 
 def _coarse_frequencies(e: Expected) -> Iterator[Change]:
@@ -283,14 +288,14 @@ BUGS = (
     ),
     KnownBug(
         BugCode.FREQUENCY_RULE,
-        _exponents,
+        _other_exponents,
         "use the reference's exponent, the same for sin and cos of a pair",
         f"{GITHUB}jadore801120/attention-is-all-you-need-pytorch/issues/32, "
         f"{GITHUB}zju3dv/LoFTR/issues/41, {GITHUB}goodfire-ai/spd/pull/88",
     ),
     KnownBug(
         BugCode.BASE,
-        _bases,
+        _other_bases,
         "use the reference's base",
         f"{GITHUB}maxjcohen/transformer/issues/62",
         examples=_usual_bases,
@@ -309,4 +314,4 @@ BUGS = (
         f"{GITHUB}wfondrie/depthcharge/pull/82",
     ),
 )
-"""Other settings of a scheme, and other rules that its numbers follow."""
+"""Other settings of a scheme, and other rules for its numbers."""

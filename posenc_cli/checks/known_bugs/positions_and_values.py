@@ -1,4 +1,4 @@
-"""Known bugs of values and positions: sign, scale, format, damage, offset, step, clamping."""
+"""List known bugs of values and positions: sign, scale, format, damage, offset, step, clamping."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from posenc_cli.checks.known_bugs.bug import (
     rows_text,
     wave_columns,
 )
-from posenc_cli.checks.measured import FACTORS, common_factors, nonfinite, row_maps
+from posenc_cli.checks.measured import FACTORS, common_factors, count_nonfinite, position_changes
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.formats import COARSE, CUT_BFLOAT16, HALVES, on_grid, round_to_half
 from posenc_cli.records import replace
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from posenc_cli.checks.expected import Expected
     from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows
 
-_PADDING = (0, 1)
-"""Where padding tokens stand: fairseq's and RoBERTa's is 1, that of most others 0."""
+_PADDING_POSITIONS = (0, 1)
+"""Positions of padding rows: 1 in fairseq and RoBERTa, 0 in most other models."""
 
 
 _SIGNS = {
@@ -55,7 +55,7 @@ def _wrong_signs(e: Expected) -> Iterator[Change]:
 
 
 def _later_keys(e: Expected) -> Iterator[Change]:
-    """Scores of keys after the query, which a causal mask would hide."""
+    """Yield changes of scores of keys after the query, which a causal mask would hide."""
     yield Change(
         "keys after the query have the score 0, as for causal attention",
         values=lambda v, s: np.where(s.places.later, 0, v),
@@ -74,7 +74,7 @@ def _later_keys(e: Expected) -> Iterator[Change]:
             )
 
 
-def _scaled(e: Expected) -> Iterator[Change]:
+def _measured_factors(e: Expected) -> Iterator[Change]:
     for factor, text in common_factors(e):
         yield multiplied(text, factor)
 
@@ -86,8 +86,8 @@ def _usual_scales(e: Expected, _: int) -> Iterator[Change]:
         yield multiplied(f"all values are multiplied by {text}", factor)
 
 
-def _sums(e: Expected) -> Iterator[Change]:
-    """Vectors that are multiplied before rows are added to them."""
+def _scaled_vectors(e: Expected) -> Iterator[Change]:
+    """Yield a change that multiplies vectors before rows are added to them."""
     if e.vectors is not None:
         more = math.sqrt(e.content.width) - 1
         yield Change(
@@ -97,12 +97,12 @@ def _sums(e: Expected) -> Iterator[Change]:
 
 
 def _padding_rows(e: Expected) -> Iterator[Change]:
-    """Rows of zeros, where the model's padding row stands or anywhere else."""
+    """Yield a change to rows of zeros, at the model's padding row or anywhere else."""
     zero = np.flatnonzero(~np.any(e.found, axis=1))
     if not 0 < zero.size < len(e.found):
         return
     places = e.places.at[zero]
-    padding = bool((np.isin(zero, _PADDING) | np.isin(places, _PADDING)).all())
+    padding = bool((np.isin(zero, _PADDING_POSITIONS) | np.isin(places, _PADDING_POSITIONS)).all())
     verb = "is" if zero.size == 1 else "are"
     yield Change(
         f"{rows_text(zero, places / e.parts)} {verb} zeros",
@@ -120,7 +120,7 @@ def _nothing_written(e: Expected) -> Iterator[Change]:
 
 
 def _not_numbers(e: Expected) -> Iterator[Change]:
-    count = nonfinite(e)
+    count = count_nonfinite(e)
     verb = "is" if count == 1 else "are"
     if count:
         yield Change(
@@ -130,10 +130,14 @@ def _not_numbers(e: Expected) -> Iterator[Change]:
 
 
 def _rounded_values(e: Expected) -> Iterator[Change]:
-    """Values that are all on the grid of a half precision."""
+    """Yield roundings to half precision, if all values have that precision."""
     for half in COARSE:
         format_ = half.split()[0]
-        if format_ != e.dtype and _on_grid(e.sample(), half) and _on_grid(e, half):
+        if (
+            format_ != e.dtype
+            and _is_half_precision(e.sample(), half)
+            and _is_half_precision(e, half)
+        ):
             cut = half == CUT_BFLOAT16
             how = "cut to bfloat16 (rounded toward zero)" if cut else f"rounded to {half}"
             keep = "keep the values in float32, or "
@@ -145,8 +149,8 @@ def _rounded_values(e: Expected) -> Iterator[Change]:
             )
 
 
-def _on_grid(e: Expected, half: str) -> bool:
-    """Whether all values that are numbers are numbers of a half precision too."""
+def _is_half_precision(e: Expected, half: str) -> bool:
+    """Return whether every finite value is exact in the format ``half``."""
     return on_grid(e.found if e.vectors is None else e.found + e.vectors, half)
 
 
@@ -165,8 +169,8 @@ def _rounded_sum(values: NumberArray, e: Expected, *, half: str, of_sum: bool) -
 
 
 def _moved_rows(e: Expected) -> Iterator[Change]:
-    """Rows of other positions, as the rows themselves tell."""
-    yield from row_maps(e)
+    """Yield changes to rows of other positions, as measured in the rows."""
+    yield from position_changes(e)
     if e.is_waves:
         for grid in (1, -1, 0.5):
             if e.params.get("grid"):
@@ -177,82 +181,82 @@ def _moved_rows(e: Expected) -> Iterator[Change]:
 
 
 def _shifted_grid(e: Expected, by: float) -> RealRows:
-    return e.waves((e.followed() + by) * e.frequencies)
+    return e.waves((e.angle_positions() + by) * e.frequencies)
 
 
 def _usual_moves(e: Expected, context: int) -> Iterator[Change]:
-    """Positions that get lost in usual ways, in a model of so many."""
-    last, own = context - 1, e.places.at
+    """Yield usual changes of positions, in a model of ``context`` positions."""
+    last, positions = context - 1, e.places.at
     moves: dict[str, Callable[[Integers], Integers]] = {
         f"positions are shifted by {by:+d}": partial(np.add, by) for by in (1, -1, 2)
     }
     moves |= {
         f"positions are clamped at {last}": partial(np.minimum, last),
-        "rows are numbered by index, not by position": lambda at: np.searchsorted(own, at),
-        "every row is the row of the last position": lambda at: 0 * at + int(own[-1]),
+        "rows are numbered by index, not by position": lambda at: np.searchsorted(positions, at),
+        "every row is the row of the last position": lambda at: 0 * at + int(positions[-1]),
         "positions restart at 0 after 511": lambda at: at % 512,
         f"positions restart at 0 after {last}": lambda at: at % context,
         "8 tokens of left padding are not counted": lambda at: np.maximum(at - 8, 0),
     }
     for text, move in moves.items():
-        yield Change(text, places=partial(_moved_within, move=move))
+        yield Change(text, places=partial(_moved_and_clipped, move=move))
 
 
-def _moved_within(
+def _moved_and_clipped(
     places: ValuePlaces, e: Expected, *, move: Callable[[Integers], Integers]
 ) -> ValuePlaces:
-    """Moved positions; those outside become the first or the last that there is."""
+    """Move positions; clip those outside to the first or last position."""
     capacity = e.content.capacity
-    # At most what int64 holds: NumPy 2.0 raises an OverflowError for more.
+    # At most the largest int64: NumPy 2.0 raises an OverflowError for more.
     last = None if capacity is None else min(capacity.positions, 2**63) - 1
     return places.moved(lambda at: np.clip(move(np.asarray(at, np.int64)), 0, last))
 
 
 def _moved_keys(_: Expected) -> Iterator[Change]:
     for by in (1, -1):
-        yield Change(f"keys are shifted by {by:+d}", places=partial(_moved_by, by=by))
+        yield Change(f"keys are shifted by {by:+d}", places=partial(_shifted_keys, by=by))
 
 
-def _moved_by(places: ValuePlaces, _: Expected, *, by: int) -> ValuePlaces:
+def _shifted_keys(places: ValuePlaces, _: Expected, *, by: int) -> ValuePlaces:
     assert places.keys is not None
     return ValuePlaces(places.at, places.keys + by)
 
 
-def _lost_queries(e: Expected, context: int) -> Iterator[Change]:
+def _usual_key_moves(e: Expected, context: int) -> Iterator[Change]:
     yield from _moved_keys(e)
     yield from _usual_moves(e, context)
 
 
 def _coarse_positions(e: Expected) -> Iterator[Change]:
     for half in HALVES:
-        yield from _rounded_steps(e, half)
+        yield from _rounded_positions(e, half)
 
 
-def _rounded_steps(e: Expected, half: str) -> Iterator[Change]:
-    """Positions, or what is computed of them, in a half precision."""
+def _rounded_positions(e: Expected, half: str) -> Iterator[Change]:
+    """Yield roundings of positions, angles or distances to half precision."""
     yield Change(
         f"positions were rounded to {half}",
         places=lambda p, _: p.moved(lambda at: _rounded(at, half).astype(at.dtype)),
     )
     if e.is_waves:
-        make = partial(_all_coarse, half=half)
+        make = partial(_with_rounded_products, half=half)
         yield Change(
             f"angles were rounded to {half}",
             make=lambda s: s.waves(_rounded(s.angles(), half)),
         )
         yield Change(f"positions, frequencies and their products were rounded to {half}", make=make)
     if e.params.get("form") == "symmetric":  # ALiBi's scores are multiples of distances
-        values = partial(_at_coarse_distances, half=half)
+        values = partial(_with_rounded_distances, half=half)
         yield Change(f"distances were rounded to {half}", values=values)
 
 
-def _all_coarse(e: Expected, *, half: str) -> RealRows:
-    plain = replace(e, stretch=1.0)  # exact numbers, which an extension would move across ties
-    along, rates = (_rounded(each, half) for each in (plain.followed(), plain.frequencies))
+def _with_rounded_products(e: Expected, *, half: str) -> RealRows:
+    plain = replace(e, stretch=1.0)  # exact numbers; stretched ones could cross ties
+    along, rates = (_rounded(each, half) for each in (plain.angle_positions(), plain.frequencies))
     return e.waves(_rounded(along * rates, half) * e.stretch)
 
 
-def _at_coarse_distances(values: NumberArray, e: Expected, *, half: str) -> NumberArray:
+def _with_rounded_distances(values: NumberArray, e: Expected, *, half: str) -> NumberArray:
     away = np.maximum(np.abs(np.asarray(e.places.keys) - e.places.at[:, None]), 1)
     return np.asarray(values * (_rounded(away, half) / away))
 
@@ -288,7 +292,7 @@ BUGS = (
     ),
     KnownBug(
         BugCode.SCALE,
-        _scaled,
+        _measured_factors,
         "remove the factor",
         f"{GITHUB}ml-explore/mlx (SinusoidalPositionalEncoding)",
         ("rows", "scores", "slopes"),
@@ -296,7 +300,7 @@ BUGS = (
     ),
     KnownBug(
         BugCode.NOT_ADDED,
-        _sums,
+        _scaled_vectors,
         "add each row once, and do not scale the vectors",
         f"{GITHUB}SamLynnEvans/Transformer/issues/10",
     ),
@@ -337,7 +341,7 @@ BUGS = (
         "count queries and keys from the same position",
         f"{GITHUB}vllm-project/vllm/pull/945, {GITHUB}lucidrains/x-transformers/pull/103",
         ("scores",),
-        examples=_lost_queries,
+        examples=_usual_key_moves,
     ),
     KnownBug(
         BugCode.POSITION_PRECISION,
@@ -347,4 +351,4 @@ BUGS = (
         ("rows", "scores"),
     ),
 )
-"""Signs, factors, formats, values that are missing, and positions that are moved or rounded."""
+"""Signs, factors, formats, missing values, and positions that are moved or rounded."""

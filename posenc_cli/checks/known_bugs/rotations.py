@@ -1,7 +1,7 @@
-"""Known bugs of rotations: pairs, signs, positions, frequencies, rounding, factors, axes.
+"""List known bugs of rotations: pairs, signs, positions, frequencies, rounding, factors, axes.
 
-The causes are those of `rope-check`, and the changes those that its diagnosis looks for, each made
-of given vectors in float64.
+They have the causes of `rope-check`, and the changes that its diagnosis tries. Each is computed
+from given vectors in float64.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, RealRows, Reals
 
 ROUNDINGS = 4
-"""Of what rotates a vector (a table, two products, a sum), or adds a row to it."""
-_OFFSETS = (1.0, -1.0, 2.0, 0.5)
-"""Positions that all rows are off by."""
+"""Roundings of rotating a vector (a table, two products, a sum), or of adding a row to it."""
+_SHIFTS = (1.0, -1.0, 2.0, 0.5)
+"""Shifts of all positions."""
 _YARN_16 = 0.1 * math.log(16) + 1
-"""YaRN's attention factor of a context that is extended by 16."""
+"""YaRN's attention factor for a context that is extended 16 times."""
 
 
 class PairMap(Record):
-    """Pairs z that become factors · z + mirrored · z̄, by angles of these frequencies.
+    """Map of pairs z to factors · z + mirrored · z̄, with the frequencies of its angles.
 
     Shapes: factors and mirrored (n, pairs), frequencies (pairs,).
     """
@@ -62,41 +62,41 @@ class Rotated(Expected):
 
     @cached_property
     def tolerance(self) -> Tolerance:
-        """What factors may be off by."""
+        """Error that factors may have."""
         scale = self.reference.scale
         return Tolerance.of(self.rule, dtype=self.dtype, roundings=ROUNDINGS, amplitude=scale)
 
     @cached_property
     def pairs(self) -> Sample:
-        """The pairs of the reference at these positions, as the diagnosis takes a subject's."""
+        """Pairs of the reference at these positions, in the form that the diagnosis reads."""
         at, reference = self.places.at.astype(np.int64), self.reference
         ones = np.ones((at.size, reference.pairs), np.complex128)
         seen, stray = ones == 1, np.zeros((at.size, 1))
         return Sample(at, ones, seen, stray, self.tolerance, reference.scale, reference)
 
     def by(self, defect: Defect) -> PairMap:
-        """What a defect makes of pairs."""
+        """Return the map of pairs that a defect gives."""
         return PairMap(*defect.prediction(self.pairs)[:2])
 
     def right(self) -> NumberArray:
-        """The rotated vectors."""
+        """Return the rotated vectors."""
         return self.rotated(self.by(Defect()))[0]
 
     def changed(self, change: Change) -> NumberArray:
-        """The vectors that a changed reference gives."""
+        """Return the vectors that a changed reference gives."""
         return self.altered(self._rotated_by(change)[0], change)
 
-    def allowed(self, right: NumberArray, *, drawn: Change | None = None) -> NumberArray:
-        """What vectors may be off by: (n, columns)."""
+    def allowed(self, right: NumberArray, *, change: Change | None = None) -> NumberArray:
+        """Return the error that vectors may have: (n, columns)."""
         if self.tolerance.fixed is not None:
             return np.full(right.shape, max(self.tolerance.fixed, smallest("float32")))
-        return self._rotated_by(drawn)[1]
+        return self._rotated_by(change)[1]
 
     def _rotated_by(self, change: Change | None) -> tuple[RealRows, RealRows]:
-        """The vectors and what they may be off by, kept: who compares asks for both."""
+        """Return the vectors and their allowed error; cache the last result for the second use."""
         if not self._last or self._last[0][0] is not change:
-            own = change.make(self) if change and change.make else self.by(Defect())
-            self._last[:] = [(change, self.rotated(own))]
+            pair_map = change.make(self) if change and change.make else self.by(Defect())
+            self._last[:] = [(change, self.rotated(pair_map))]
         return self._last[0][1]
 
     @cached_property
@@ -104,22 +104,22 @@ class Rotated(Expected):
         return []
 
     def rotated(self, by: PairMap) -> tuple[RealRows, RealRows]:
-        """Vectors whose pairs become others, and what code in float32 may err by: (n, columns)."""
+        """Apply a map to the pairs; return vectors and the error of float32 code: (n, columns)."""
         x, reference, at = self.vectors, self.reference, self.places.at
         assert x is not None
         pairing = by.pairing or reference.pairing
         growth = reference.growth_at(at)
         growth = np.ones(by.factors.shape) if growth is None else growth
         pairs = x[:, list(pairing.first)] + 1j * x[:, list(pairing.second)]
-        become = growth * (by.factors * pairs + by.mirrored * pairs.conj())
+        rotated_pairs = growth * (by.factors * pairs + by.mirrored * pairs.conj())
         values, allowed = x.copy(), np.abs(x) * self.tolerance.floor
         first, second = list(pairing.out_first), list(pairing.out_second)
-        values[:, first], values[:, second] = become.real, become.imag
+        values[:, first], values[:, second] = rotated_pairs.real, rotated_pairs.imag
         count = by.frequencies.size
         followed = reference.angle_positions(at) if count == reference.pairs else at
-        with np.errstate(invalid="ignore"):  # 0 · a frequency that no half precision holds
+        with np.errstate(invalid="ignore"):  # 0 times a frequency that overflows in half precision
             shares = self.tolerance.cells(followed, by.frequencies)
-        # The exponent of a growing amplitude errs as an angle does.
+        # The exponent of a growing amplitude has the error of an angle.
         shares = shares + PER_ANGLE * np.abs(np.log(growth))
         allowed[:, first] = allowed[:, second] = growth * np.abs(pairs) * shares
         return values, allowed + smallest("float32")
@@ -134,60 +134,59 @@ def rotated_vectors(
     *,
     rule: ToleranceRule = "auto",
 ) -> Rotated:
-    """Vectors x, and those ``found`` in their place, (n, columns), of positions (n,)."""
+    """Return vectors x and ``found`` results of rotating them: (n, columns), positions (n,)."""
     bound, places = reference.encoding.bound, ValuePlaces(positions)
     fields = bound.scheme, bound.params, places, found, dtype, rule
     return Rotated("rotations", *fields, vectors=x, reference=reference)
 
 
-def _of(text: str, code: str, defect: Defect) -> Change:
-    """A change of the factors of pairs."""
+def _defect_change(text: str, code: str, defect: Defect) -> Change:
     return Change(text, make=lambda e: e.by(defect), code=code)
 
 
 def _is_oblique(e: Rotated) -> bool:
-    """Whether places have angles, and neither positions nor frequencies."""
+    """Return whether angles are not products of positions and frequencies."""
     return e.reference.coordinates is not None and e.reference.coordinates.oblique
 
 
-def _signs(_: Rotated) -> Iterator[Change]:
+def _wrong_signs(_: Rotated) -> Iterator[Change]:
     for turn, (_apply, cause, message) in TURNS.items():
         if turn != "right":
-            yield _of(message, cause, Defect(turn=turn))
+            yield _defect_change(message, cause, Defect(turn=turn))
 
 
-def _offsets(e: Rotated) -> Iterator[Change]:
+def _shifted_positions(e: Rotated) -> Iterator[Change]:
     if _is_oblique(e):
         return
     along = e.reference.coordinates
-    for offset in _OFFSETS:
+    for offset in _SHIFTS:
         text = f"positions are off by {offset:+g}"
         if along is not None:
             text = f"coordinates are {offsets_text(along, offset, np.array(along.axes))}"
-        yield _of(text, "", Defect(offset=offset))
+        yield _defect_change(text, "", Defect(offset=offset))
 
 
-def _moved(e: Rotated, context: int) -> Iterator[Change]:
-    yield from _offsets(e)
+def _usual_moves(e: Rotated, context: int) -> Iterator[Change]:
+    yield from _shifted_positions(e)
     if e.reference.coordinates is None:
         for moved in usual_maps(context):
-            yield _of(moved.message, "", Defect(moved=moved))
+            yield _defect_change(moved.message, "", Defect(moved=moved))
 
 
 def _coarse_angles(e: Rotated) -> Iterator[Change]:
     if _is_oblique(e):
         return
     for half in HALVES:
-        yield _of(f"positions were rounded to {half}", "", Defect(positions=half))
-        yield _of(f"angles were rounded to {half}", "", Defect(angles=half))
+        yield _defect_change(f"positions were rounded to {half}", "", Defect(positions=half))
+        yield _defect_change(f"angles were rounded to {half}", "", Defect(angles=half))
         everything = Defect(positions=half, rates=half, angles=half, cells=half)
-        yield _of(f"everything is computed in {half}", "", everything)
+        yield _defect_change(f"everything is computed in {half}", "", everything)
 
 
 def _coarse_tables(e: Rotated) -> Iterator[Change]:
     for form in COARSE:
         text = f"cosines and sines were rounded to {form}, then stored in a wider format"
-        yield _of(text, "", Defect(cells=form))
+        yield _defect_change(text, "", Defect(cells=form))
     for half in HALVES:
         if on_grid(e.found, half):
             text = f"the rotated vectors were rounded to {half}"
@@ -198,15 +197,15 @@ def _rounded(values: NumberArray, _: Expected, *, half: str) -> NumberArray:
     return round_to_half(values, half)
 
 
-def _rules(e: Rotated) -> Iterator[Change]:
+def _other_frequencies(e: Rotated) -> Iterator[Change]:
     if _is_oblique(e):
         return
     for rule in alternatives(e.reference, None):
-        yield _of(rule.message, rule.cause, Defect(frequencies=rule))
+        yield _defect_change(rule.message, rule.cause, Defect(frequencies=rule))
 
 
 def _pairings(e: Rotated) -> Iterator[Change]:
-    """Columns that are paired otherwise, or come out at other places."""
+    """Yield changes to other pairings of columns, and to other orders of the output."""
     reference, right = e.reference, e.reference.pairing
     for pairing in reference.likely_pairings(e.found.shape[1])[1:]:
         if pairing.pairs != reference.pairs:
@@ -216,27 +215,29 @@ def _pairings(e: Rotated) -> Iterator[Change]:
             text = f"output dimensions are in the layout {pairing.out_layout}"
         elif (pairing.first, pairing.second) != (pairing.out_first, pairing.out_second):
             text += ", but the output order is right"
-        yield _paired(text, "", pairing)
+        yield _with_pairing(text, "", pairing)
     second = replace(right, out_first=right.out_second, out_second=right.out_first)
     text = "the first and the second dimension of each pair are swapped"
-    yield _paired(text, Cause.DIRECTION, replace(second, first=right.second, second=right.first))
+    yield _with_pairing(
+        text, Cause.DIRECTION, replace(second, first=right.second, second=right.first)
+    )
 
 
-def _paired(text: str, code: str, pairing: ColumnPairing) -> Change:
+def _with_pairing(text: str, code: str, pairing: ColumnPairing) -> Change:
     return Change(text, make=lambda e: replace(e.by(Defect()), pairing=pairing), code=code)
 
 
-def _widths(e: Rotated) -> Iterator[Change]:
-    """More columns that rotate, or fewer."""
-    own, few = 2 * e.reference.pairs, 2 * (e.reference.pairs // 2)
-    yield Change("all dimensions rotate", make=partial(_of_width, width=e.found.shape[1]))
+def _other_widths(e: Rotated) -> Iterator[Change]:
+    """Yield changes to more or fewer rotated dimensions."""
+    right, few = 2 * e.reference.pairs, 2 * (e.reference.pairs // 2)
+    yield Change("all dimensions rotate", make=partial(_rotated_width, width=e.found.shape[1]))
     if few:
-        text = f"{few} dimensions rotate; the reference rotates {own}"
-        yield Change(text, make=partial(_of_width, width=few))
+        text = f"{few} dimensions rotate; the reference rotates {right}"
+        yield Change(text, make=partial(_rotated_width, width=few))
 
 
-def _of_width(e: Rotated, width: int) -> PairMap:
-    """The first columns rotated as a head of such a width, where the scheme has one."""
+def _rotated_width(e: Rotated, width: int) -> PairMap:
+    """Rotate the first columns as a head of this width, if the scheme has one."""
     reference = e.reference
     if width == 2 * reference.pairs:
         raise InvalidInput(f"all {width} dimensions do")
@@ -249,61 +250,66 @@ def _of_width(e: Rotated, width: int) -> PairMap:
     return PairMap(reference.scale * np.exp(1j * angles), rates, pairing=pairing)
 
 
-def _misplaced(e: Rotated) -> Iterator[Change]:
-    """Cosines and sines that stand at the wrong places."""
+def _misplaced_tables(e: Rotated) -> Iterator[Change]:
+    """Yield changes that put cosines and sines at wrong places."""
     size = e.reference.scale
     unit = e.by(Defect()).factors / size
     for message, (a, b, c, d), fastest in misplaced_entries(e.reference, unit.real, unit.imag):
         turned = size * ((a + d) + 1j * (c - b)) / 2
         mirrored = size * ((a - d) + 1j * (c + b)) / 2
-        yield Change(message, make=partial(_as_made, own=PairMap(turned, fastest, mirrored)))
+        yield Change(
+            message, make=partial(_precomputed, pair_map=PairMap(turned, fastest, mirrored))
+        )
 
 
-def _as_made(_: Rotated, own: PairMap) -> PairMap:
-    return own
+def _precomputed(_: Rotated, pair_map: PairMap) -> PairMap:
+    return pair_map
 
 
-def _sizes(e: Rotated) -> Iterator[Change]:
-    """Attention factors."""
+def _attention_factors(e: Rotated) -> Iterator[Change]:
+    """Yield changes to other attention factors."""
     scale, head = e.reference.scale, e.found.shape[1]
     plain = scale == 1
     for how, change in FACTORS.items():
         text = f"the attention factor{'' if plain else f' {scale:.6g}'} {how}"
-        yield Change(text, make=partial(_of_size, size=None if plain else change(scale)))
+        yield Change(text, make=partial(_with_factor, size=None if plain else change(scale)))
     if plain:
         text = f"the attention factor is {_YARN_16:.4g}, not 1"
-        yield Change(text, make=partial(_of_size, size=_YARN_16))
+        yield Change(text, make=partial(_with_factor, size=_YARN_16))
         text = "1/√d, which belongs to scores, is multiplied into the vectors"
-        yield Change(text, make=partial(_of_size, size=head**-0.5))
+        yield Change(text, make=partial(_with_factor, size=head**-0.5))
 
 
-def _of_size(e: Rotated, size: float | None) -> PairMap:
+def _with_factor(e: Rotated, size: float | None) -> PairMap:
     if size is None:
         raise InvalidInput("it is 1")
-    own = e.by(Defect())
-    return replace(own, factors=own.factors * (size / e.reference.scale))
+    right = e.by(Defect())
+    return replace(right, factors=right.factors * (size / e.reference.scale))
 
 
-def _axes(e: Rotated) -> Iterator[Change]:
-    """Pairs that follow the coordinate of another axis, or the number of the token."""
+def _other_axes(e: Rotated) -> Iterator[Change]:
+    """Yield changes to the coordinates of other axes, or to token numbers."""
     coordinates, tokens = e.reference.coordinates, e.reference.axes
     if not tokens:
         return
-    own = np.array(coordinates.axes)
+    right_axes = np.array(coordinates.axes)
     followed = {
-        f"all pairs follow {'token numbers' if axis == tokens else f'axis {axis}'}": 0 * own + axis
+        f"all pairs follow {'token numbers' if axis == tokens else f'axis {axis}'}": 0 * right_axes
+        + axis
         for axis in range(tokens + 1)
     }
-    followed["axes are in reverse order"] = own.max() - own
+    followed["axes are in reverse order"] = right_axes.max() - right_axes
     if tokens > 2:
         followed["the last two axes are exchanged"] = np.select(
-            [own == tokens - 1, own == tokens - 2], [tokens - 2, tokens - 1], own
+            [right_axes == tokens - 1, right_axes == tokens - 2],
+            [tokens - 2, tokens - 1],
+            right_axes,
         )
     for text, axes in followed.items():
-        yield Change(text, make=partial(_along, axes=axes))
+        yield Change(text, make=partial(_along_axes, axes=axes))
 
 
-def _along(e: Rotated, axes: NumberArray) -> PairMap:
+def _along_axes(e: Rotated, axes: NumberArray) -> PairMap:
     moved = coordinates_on_axes(e.reference, axes)
     if (moved.where(e.pairs) == e.reference.angle_positions(e.places.at)).all():
         raise InvalidInput("the exchanged coordinates are equal at the positions of this pack")
@@ -318,16 +324,16 @@ def _row(code: Cause, changes: Any, remedy: str, seen: str, examples: Any = None
 BUGS = (
     _row(
         Cause.DIRECTION,
-        _signs,
+        _wrong_signs,
         "rotate (a, b) to (a·cos − b·sin, b·cos + a·sin)",
         "trymirai/lalamo/pull/268 karpathy/nanochat/pull/489 vllm-project/vllm/pull/30413",
     ),
     _row(
         Cause.POSITION_OFFSET,
-        _offsets,
+        _shifted_positions,
         "count positions as the reference does",
         "rajveer43/VeloxQuant-MLX/issues/389 lucidrains/rotary-embedding-torch/issues/11",
-        _moved,
+        _usual_moves,
     ),
     _row(
         Cause.POSITION_PRECISION,
@@ -338,7 +344,7 @@ BUGS = (
     ),
     _row(
         Cause.FREQUENCY_RULE,
-        _rules,
+        _other_frequencies,
         "use the reference's frequencies, in float32",
         "Blaizzy/mlx-vlm/pull/1710 sgl-project/SpecForge/pull/265 vllm-project/vllm/pull/28244 "
         "NVIDIA-NeMo/Automodel/pull/2549",
@@ -357,27 +363,27 @@ BUGS = (
     ),
     _row(
         Cause.ROTARY_DIM,
-        _widths,
+        _other_widths,
         "rotate the same number of dimensions as the reference",
         "AI-Hypercomputer/maxtext/pull/4615 vllm-project/vllm/pull/41185",
     ),
     _row(
         Cause.COS_SIN_MISPAIRED,
-        _misplaced,
+        _misplaced_tables,
         "give the tables the layout of the rotation",
         "huggingface/transformers/issues/47328 raiyanyahya/how-to-train-your-gpt/issues/6",
     ),
     _row(
         Cause.ATTENTION_FACTOR,
-        _sizes,
+        _attention_factors,
         "multiply cos and sin by the attention factor, once",
         "vllm-project/vllm/issues/48621 ml-explore/mlx-lm/pull/1507",
     ),
     _row(
         Cause.AXIS,
-        _axes,
+        _other_axes,
         "give each pair the coordinate of its own axis",
         "huggingface/pytorch-image-models/pull/2541 alibaba/MNN/pull/4133",
     ),
 )
-"""What goes wrong with a rotation of given vectors."""
+"""Bugs of rotations of given vectors."""
