@@ -145,7 +145,7 @@ def of_fewer_axes(form: CallForm) -> Iterator[Arrangement]:
     if form.has(*TABLES) or not (fewer and form.has("positions")):
         return
     fuller = next(arrangements(form))
-    if form.places_each:
+    if form.positions_per_sequence:
         own = replace(form, axes="bnf")
         yield replace(fuller, form=own, heads=1, key_heads=1, apart=True)
         return
@@ -185,8 +185,10 @@ def _batches(form: CallForm) -> list[tuple[CallForm, int, int]]:
         of_each = replace(form, position_axes=form.position_axes.replace("n", "bn"))
     if form.has("offset") and (form.chosen or not form.has(*TABLES)):
         of_each = replace(of_each, boxed=True)
-    own = [form.axes] * (form.places_each or (of_each != form and "b" in form.axes))
-    own += [axes for axes in more if "b" in axes and (form.places_each or of_each != form)]
+    own = [form.axes] * (form.positions_per_sequence or (of_each != form and "b" in form.axes))
+    own += [
+        axes for axes in more if "b" in axes and (form.positions_per_sequence or of_each != form)
+    ]
     of_heads = [axes for axes in more if "h" in axes and (axes == form.axes or "b" not in axes)]
     return [
         *((replace(of_each, axes=axes), SEQUENCES, SEQUENCES) for axes in dict.fromkeys(own)),

@@ -344,7 +344,7 @@ def try_batches(tried: Tried) -> None:
             _report_untested(tried, arrangement, failed, dropped)
             fault = batch.fault(arrangement.text)
             if fault and arrangement.form.boxed:
-                message = f"{fault.message}, with {function.form.placed_by} as an array"
+                message = f"{fault.message}, with {function.form.position_parameter} as an array"
                 fault = replace(fault, message=message)
             calls.fault(fault)
             if fault is None and not grid:
@@ -371,8 +371,8 @@ def _report_untested(
         calls.skip(own.text, why)
         dismissed = why.startswith((_SHAPED, _UNSUPPORTED)) and own.form.axes == form.axes
         calls.untested += [FEWER_KEYS] * (dismissed and own.key_heads < own.heads)
-    if supported is not None and supported.sequences > supported.places and form.placed_by:
-        calls.untested.append(f"{form.placed_by} of each sequence")
+    if supported is not None and supported.sequences > supported.places and form.position_parameter:
+        calls.untested.append(f"{form.position_parameter} of each sequence")
     refused = () if supported is not None and supported.sequences > 1 else failed
     for own, why in refused:
         several = own.sequences > 1 == own.places
@@ -426,7 +426,7 @@ def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
     form = replace(tried.form, axes=arrangement.form.axes)
     shared = replace(arrangement, form=form, places=1)  # positions of one sequence for all
     own_places = arrangement.places
-    others += [shared] * (own_places > 1 and not form.places_each)
+    others += [shared] * (own_places > 1 and not form.positions_per_sequence)
     for other in others:
         call = partial(called_together, tried.function, other, tried.differs)
         surely = not other.apart and other.key_heads != 1 and other.places >= min(own_places, 2)
@@ -579,7 +579,7 @@ def try_table_batches(tried: Tried) -> None:
         if calls.faults or text not in calls.tried:
             break
     if not (calls.faults or text in calls.tried):
-        calls.untested += [several] * (each or form.placed_by == "position_ids")
+        calls.untested += [several] * (each or form.position_parameter == "position_ids")
 
 
 def _table_fault(

@@ -24,10 +24,10 @@ import numpy as np
 from posenc_cli.calls.answers import is_frequencies, table_rows
 from posenc_cli.calls.call_form import (
     SIDE_BY_SIDE,
-    by_places,
     forms,
-    unplaced,
-    with_rows_chosen,
+    forms_with_chosen_rows,
+    group_by_position_parameters,
+    missing_position_parameters,
 )
 from posenc_cli.calls.function_process import SECONDS
 from posenc_cli.calls.payloads import Vectors
@@ -174,7 +174,7 @@ class FormChoice:
         self._begin(frameworks, orders)
         best: _Found | None = None
         deadline = time.monotonic() + SECONDS
-        for group in by_places(self._candidates, self._process.signature):
+        for group in group_by_position_parameters(self._candidates, self._process.signature):
             best = self._best_of(group, deadline)
             if best is not None or time.monotonic() > deadline:
                 break
@@ -186,7 +186,7 @@ class FormChoice:
             self.refused_coordinates = next(of_axes, "").partition(": ")[2]
         if self._unlike is not None and (self._mistaken or best.fitness == _RUNS):
             return _Found(self._unlike, "vectors", _RUNS)
-        names = unplaced(best.form, self._process.signature)
+        names = missing_position_parameters(best.form, self._process.signature)
         text = f"{names}, because each call with it raised an error"
         return replace(best, untried=(text,) if names else ())
 
@@ -251,13 +251,13 @@ class FormChoice:
         results are those of other rows, rotated in the same columns: then it chooses wrongly. Of
         several parameters, one that chooses wrongly is taken before one that chooses rightly.
         """
-        if self.form.placed_by:
-            self.untried = (f"longer tables, whose rows {self.form.placed_by} chooses",)
+        if self.form.position_parameter:
+            self.untried = (f"longer tables, whose rows {self.form.position_parameter} chooses",)
             return
         own, right, wrong = self.form, None, None
         self.untried = ()
-        longer = with_rows_chosen(own, self._process.signature, self._orders)
-        for name, found in itertools.groupby(longer, lambda form: form.placed_by):
+        longer = forms_with_chosen_rows(own, self._process.signature, self._orders)
+        for name, found in itertools.groupby(longer, lambda form: form.position_parameter):
             form, same = self._chosen_rows(own, found)
             if form is None:
                 self.untried += (f"longer tables, whose rows {name} chooses",)
@@ -398,7 +398,7 @@ class FormChoice:
         if not self._turns_rows(form, vectors, turned):
             return False
         required = [given.name for given in self._process.signature.required]
-        if not form.has("offset") and form.placed_by in ("", *required):
+        if not form.has("offset") and form.position_parameter in ("", *required):
             return True
         same = [Vectors(own.values[:, :1], own.rows) for own in vectors]
         results = self._process.turned(form, positions, same)

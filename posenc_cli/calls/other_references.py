@@ -170,10 +170,10 @@ def _other_offsets(tried: Tried) -> list[str]:
     """The other parameters that may say where rows begin, if positions have a default."""
     form, function = tried.form, tried.function
     required = [given.name for given in function.process.signature.required]
-    if not form.has("positions") or form.has(*TABLES) or form.placed_by in required:
+    if not form.has("positions") or form.has(*TABLES) or form.position_parameter in required:
         return []
     others = (given for given in function.parameters if "offset" in given.roles())
-    return [given.name for given in others if given.name != form.placed_by]
+    return [given.name for given in others if given.name != form.position_parameter]
 
 
 def _late_rows(tried: Tried, last: int, first: int = _OFFSET) -> tuple[NumberArray, Integers]:
@@ -194,7 +194,9 @@ def _placed_otherwise(tried: Tried, name: str) -> Irregularity | None:
     """
     form, function = tried.form, tried.function
     offset = Argument("offset", name, name)
-    arguments = tuple(offset if own.parameter == form.placed_by else own for own in form.arguments)
+    arguments = tuple(
+        offset if own.parameter == form.position_parameter else own for own in form.arguments
+    )
     other = function.varied(
         last=function.last, form=replace(form, arguments=arguments, position_axes="")
     )
@@ -206,7 +208,7 @@ def _placed_otherwise(tried: Tried, name: str) -> Irregularity | None:
     if not tried.differs(values, wanted):
         return None
     how = "places rows at other positions" if tried.differs(values, first) else "is ignored"
-    text = f"called with {name}={_OFFSET}: results differ from calls with {form.placed_by}"
+    text = f"called with {name}={_OFFSET}: results differ from calls with {form.position_parameter}"
     return Irregularity(Cause.POSITION_OFFSET, f"{name} {how}", text)
 
 

@@ -260,10 +260,10 @@ def _of_kind(*kinds: Kind) -> tuple[str, ...]:
 TABLES = _of_kind("tables")
 """The encoding itself: posenc gives the reference's."""
 
-PLACED = _of_kind("place", "tables")
+LOCATING = _of_kind("place", "tables")
 """What tells a function where rows are."""
 
-TURNED = _of_kind("vectors")
+VECTORS = _of_kind("vectors")
 """Vectors that a function rotates; q, k and v stand beside each other in the last."""
 
 NUMBERS = {role.name: role.says for role in ROLES if role.says}
@@ -275,8 +275,8 @@ BYSTANDERS = frozenset(_of_kind("bystander"))
 VARIED = {role.name: role for role in ROLES if role.varied}
 """The roles whose parameters are given other values, each by itself."""
 
-VARYING = frozenset(name for name in PLACED if name != "grid") | {
-    *TURNED,
+VARYING = frozenset(name for name in LOCATING if name != "grid") | {
+    *VECTORS,
     "v",
     "heads",
     "key_heads",
