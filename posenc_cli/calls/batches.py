@@ -21,10 +21,10 @@ from posenc_cli.calls.arrangements import (
     STARTS,
     Arrangement,
     arrangements,
-    far,
-    must_hold,
-    of_fewer_axes,
-    sizes_apart,
+    at_last_positions,
+    distinct_sizes,
+    surely_supported,
+    with_fewer_axes,
 )
 from posenc_cli.calls.call_log import MadeCall, RowReader
 from posenc_cli.calls.called_function import Crash, Dropped
@@ -333,7 +333,7 @@ def try_batches(tried: Tried) -> None:
             if fails and _one_is_right(tried, arrangement):
                 calls.crash(arrangement.text, error)
             continue
-        supported = batch.proves_support or must_hold(arrangement, function.form)
+        supported = batch.proves_support or surely_supported(arrangement, function.form)
         if not supported and arrangement.places == 1:
             # If one head alone is right and several are not, the function mixes heads.
             supported = _one_is_right(tried, arrangement, heads=1) and not _one_is_right(
@@ -421,21 +421,23 @@ def called_together(
 
 def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
     """Call with batches of other sizes, after one was right."""
-    calls, others = tried.calls, [*arrangement.others, *far(arrangement, tried.last)]
-    others += of_fewer_axes(arrangement.form)
+    calls, others = tried.calls, [*arrangement.others, *at_last_positions(arrangement, tried.last)]
+    others += with_fewer_axes(arrangement.form)
     form = replace(tried.form, axes=arrangement.form.axes)
     shared = replace(arrangement, form=form, places=1)  # positions of one sequence for all
     own_places = arrangement.places
     others += [shared] * (own_places > 1 and not form.positions_per_sequence)
     for other in others:
         call = partial(called_together, tried.function, other, tried.differs)
-        surely = not other.apart and other.key_heads != 1 and other.places >= min(own_places, 2)
+        surely = (
+            not other.other_axes and other.key_heads != 1 and other.places >= min(own_places, 2)
+        )
         batch = calls.attempt(other.text, call, surely=surely)
         if batch is None:
             if other == arrangement.of_heads(MOST_HEADS):
                 # Some kernels support only known numbers of heads, in smaller blocks.
                 others.append(arrangement.of_heads(MANY_HEADS))
-        elif other.apart and batch.wrong and not batch.proves_other_axes(other):
+        elif other.other_axes and batch.wrong and not batch.proves_other_axes(other):
             axes = "b, n, d" if other.sequences > 1 else ", ".join(other.form.axes)
             calls.skip(calls.tried.pop(), _UNSUPPORTED, untested=[f"vectors ({axes})"])
         elif other.key_heads < other.heads == arrangement.key_heads and batch.wrong:
@@ -461,7 +463,7 @@ def try_rows_of_heads(tried: Tried) -> None:
     if roles != ["positions", "q"] or not tried.takes_batches:
         return
     own = replace(form, axes="nf", position_axes=form.position_axes.replace("b", ""))
-    rows, heads, fewer = sizes_apart(own)
+    rows, heads, fewer = distinct_sizes(own)
     key_heads = heads if form.one_head_count else fewer
     arrangement = Arrangement(own, SEQUENCES, SEQUENCES, rows, heads, key_heads)
     text = f"{arrangement.text} side by side in rows"
@@ -540,7 +542,7 @@ def try_keys(tried: Tried) -> None:
     if not name or not tried.takes_batches:
         return
     roles = [form.arguments[place].role for place in form.vectors]
-    _, heads, key_heads = sizes_apart(form)
+    _, heads, key_heads = distinct_sizes(form)
     text, each = f"{name} different from the positions of q", {"q": heads, "k": key_heads}
     grouped = [each[role] for role in roles]
     ways = [(text, positions[:, ::-1], [1, 1]), (_SHORTER, positions[:, -_QUERIES:], [1, 1])]
@@ -569,7 +571,7 @@ def try_table_batches(tried: Tried) -> None:
     if not each:
         form = replace(form, position_axes=form.position_axes.replace("n", "bn"))
     function = tried.function.varied(last=tried.function.last, form=form)
-    square, fewer = Arrangement(form, 1, 1, 1, 1, 1).square.rows, sizes_apart(form)[0]
+    square, fewer = Arrangement(form, 1, 1, 1, 1, 1).square.rows, distinct_sizes(form)[0]
     for sequences, rows in ((SEQUENCES, fewer), (2, fewer), (square, square), (len(STARTS), 1)):
         text = f"the positions of {sequences} sequences in one call"
         positions = np.add.outer(STARTS[:sequences], np.arange(rows))

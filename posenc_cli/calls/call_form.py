@@ -360,7 +360,7 @@ def _assignments(signature: Signature, axes: int) -> Iterator[tuple[Argument, ..
             for roles in ROLES_BY_COUNT[count]:
                 yield tuple(Argument(role, role) for role in roles)
         return
-    if signature.unmet:
+    if signature.unsupported:
         return
     required = [given for given in signature.required if not {*given.roles()} & BYSTANDERS]
     optional = [
@@ -421,7 +421,7 @@ def _reference_numbers(signature: Signature) -> list[Argument]:
         for role in given.roles()[:1]
         if given.default is not None
         and role in _REFERENCE_NUMBERS
-        and not given.means_another(role)
+        and not given.has_other_meaning(role)
     ]
 
 
@@ -544,7 +544,7 @@ def _with_axes(form: CallForm, axes: str, signature: Signature) -> CallForm | No
         return None
     if axes != "bnf":
         return replace(form, axes=axes)
-    told = [given for given in signature.parameters or () if given.tells_heads]
+    told = [given for given in signature.parameters or () if given.gives_heads]
     if not told and not form.has("heads"):
         return None
     known = {argument.parameter for argument in form.arguments}
@@ -568,7 +568,7 @@ def _likely_axes(form: CallForm, signature: Signature) -> str:
     """Return the order of axes to try first."""
     hint = next((g.default for g in signature.parameters or () if g.name == "unsqueeze_dim"), None)
     named = _named_axes(form, signature)
-    if form.has("heads") or any(given.tells_heads for given in signature.parameters or ()):
+    if form.has("heads") or any(given.gives_heads for given in signature.parameters or ()):
         return "bnf"  # with one head, code that confuses heads and rows would be right
     return "bnhd" if hint == "2" and named == "bhnd" else named
 

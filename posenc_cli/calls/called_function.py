@@ -186,7 +186,7 @@ class CalledFunction(ABC):
         }
         for given in self.signature.parameters or ():
             if given.name in named:
-                values[given.name] = given.in_its_type(named[given.name])
+                values[given.name] = given.typed_as_default(named[given.name])
                 continue
             role = next((role for role in given.roles() if role in roles), None)
             if role == "length" and (given.default or "").isdecimal():
@@ -195,7 +195,7 @@ class CalledFunction(ABC):
                 if self.by_default:
                     continue
             if role in roles and not (role in NOTHING and given.default):
-                values[given.name] = given.in_its_type(roles[role])
+                values[given.name] = given.typed_as_default(roles[role])
             elif "style" in given.roles():
                 values[given.name] = style(given.name, self.reference)
             elif "config" in given.roles() and config is not None:
@@ -216,7 +216,7 @@ class CalledFunction(ABC):
         self.left = [
             given.name
             for given in self.signature.parameters or ()
-            if given.matters and given.name not in {*values, *configs, *attributes}
+            if given.affects_values and given.name not in {*values, *configs, *attributes}
         ]
         self.made = f"{self.signature.name}({text})"
         self.signature = self._described()

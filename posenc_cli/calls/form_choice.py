@@ -295,10 +295,10 @@ class FormChoice:
         """Why a function cannot be called: its error in the call that its signature suggests."""
         refusals, signature, asked = self._refusals, self._process.signature, self._process.asked
         if not refusals:
-            unmet = ", ".join(signature.unmet)
+            unsupported = ", ".join(signature.unsupported)
             return self._process.invalid(
-                f"needs {unmet}, which posenc does not give"
-                if unmet
+                f"needs {unsupported}, which posenc does not give"
+                if unsupported
                 else f"takes ({signature.text}), not a known call form",
                 hint="name the roles of its arguments, as --call q,k,cos,sin; or wrap it: "
                 "def rope(x, positions): …",

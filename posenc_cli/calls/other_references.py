@@ -162,7 +162,7 @@ def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[s
         chosen = own.role == "layer_type" or (own.role == "length" and made)
         if (own.role in VARYING and not fixed) or chosen:
             tested.add(own.parameter)
-    names = [given.name for given in function.parameters if given.matters]
+    names = [given.name for given in function.parameters if given.affects_values]
     return [*function.process.left, *(name for name in names if name not in tested)]
 
 
