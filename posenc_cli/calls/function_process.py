@@ -422,7 +422,7 @@ class FunctionHere(CalledFunction):
             line, *parts = payload.message(0)
             header, data = json.loads(bytes(line)), bytearray(b"".join(parts))
         try:
-            self._function, report, arrays = worker.answered(
+            self._function, report, arrays = worker.answer_request(
                 self._function, self._given, header, data
             )
         except Refused as refused:
