@@ -29,7 +29,7 @@ from posenc_cli.calls.arrangements import (
 from posenc_cli.calls.call_log import MadeCall, RowReader
 from posenc_cli.calls.called_function import Crash, Dropped
 from posenc_cli.calls.function_trial import NO_MAP, Irregularity, vectors_differ
-from posenc_cli.calls.patterns import given_by
+from posenc_cli.calls.patterns import result_or_none
 from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.roles import TABLES
 from posenc_cli.errors import InvalidInput
@@ -389,7 +389,7 @@ def _one_is_right(tried: Tried, arrangement: Arrangement, *, heads: int = 0) -> 
     heads = heads or arrangement.heads
     one = replace(arrangement, sequences=1, places=1, heads=heads, key_heads=heads)
     call = partial(called_together, tried.function, one, tried.differs)
-    batch = given_by(tried.function, call)
+    batch = result_or_none(tried.function, call)
     return batch is not None and not batch.wrong
 
 
@@ -635,7 +635,7 @@ def unlike_heads(log: CallLog, which: int, context: int) -> tuple[Irregularity, 
     arrangement = Arrangement(form, 1, 1, rows, heads, heads)
     alone = partial(_reference_rotation, log.reference)
     call = partial(called_together, function, arrangement, vectors_differ, alone=alone)
-    batch = given_by(function, call)
+    batch = result_or_none(function, call)
     if batch is None or not batch.parts[which].wrong.any():
         return ()
     if batch.parts[which].wrong.all() and not batch.by_head:

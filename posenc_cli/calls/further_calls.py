@@ -18,8 +18,8 @@ from posenc_cli.calls.function_trial import UNSTEADY, Irregularity
 from posenc_cli.calls.patterns import (
     Pattern,
     PlannedCalls,
-    compared,
-    given_by,
+    compare_patterns,
+    result_or_none,
 )
 from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.roles import TABLES
@@ -135,7 +135,7 @@ class Tried(Record):
 
 def try_further(tried: Tried) -> None:
     """Make the further calls that a function supports."""
-    compared(_FURTHER, tried, tried.calls, tried.differs)
+    compare_patterns(_FURTHER, tried, tried.calls, tried.differs)
 
 
 def try_early(tried: Tried) -> None:
@@ -146,7 +146,7 @@ def try_early(tried: Tried) -> None:
 
     Raises: InvalidInput if the function does not give it again.
     """
-    compared(_EARLY, tried, tried.calls, tried.differs)
+    compare_patterns(_EARLY, tried, tried.calls, tried.differs)
 
 
 class EarlyCall:
@@ -193,7 +193,7 @@ def _again(tried: Tried) -> Iterator[Irregularity]:
         f"positions 0 to {early.positions[-1]} differ by up to {np.abs(then - first).max():.2g} "
         "when called again after longer calls"
     )
-    in_long = given_by(tried.function, partial(early.again, in_long=True)) or early.first
+    in_long = result_or_none(tried.function, partial(early.again, in_long=True)) or early.first
     if tried.differs(then, np.concatenate(in_long, axis=1)):
         yield Irregularity(Cause.UNKNOWN, f"the function {UNSTEADY}", text)
         return
@@ -309,7 +309,7 @@ def try_later(tried: Tried) -> None:
 
     This comes last, because it may leave state for a length that nobody asked for.
     """
-    compared(_LATER_CALLS, tried, tried.calls, tried.differs)
+    compare_patterns(_LATER_CALLS, tried, tried.calls, tried.differs)
     left = [text.split()[3] for text in tried.calls.untried if text.startswith(f"{_PAST} of ")]
     if left and tried.last < _HIDING:
         tried.calls.untested.append(f"{' and '.join(left)} past position {tried.last}")

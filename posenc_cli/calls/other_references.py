@@ -22,7 +22,7 @@ from posenc_cli.calls.function_trial import NO_MAP, Irregularity
 from posenc_cli.calls.further_calls import rounded_positions, rounded_to
 from posenc_cli.calls.patterns import (
     PlannedCalls,
-    given_by,
+    result_or_none,
 )
 from posenc_cli.calls.roles import (
     ADDED,
@@ -283,7 +283,7 @@ def _longer(tried: Tried, name: str) -> Irregularity | None:
         shapes = [each.shape for each in longer.answers(where[None])]
         if any(needed + _ROWS in shape for shape in shapes):
             return None
-    elif given_by(function, partial(told(needed - 2).all_values, x, where)) is None:
+    elif result_or_none(function, partial(told(needed - 2).all_values, x, where)) is None:
         return None
     raise InvalidInput("its result is as long as x")
 
@@ -295,7 +295,7 @@ def _batch(tried: Tried) -> Arrangement | None:
         return None
     for arrangement in arrangements(tried.form):
         call = partial(called_together, function, arrangement, tried.differs)
-        together = given_by(function, call) if arrangement.sequences > 1 else None
+        together = result_or_none(function, call) if arrangement.sequences > 1 else None
         if together is not None and not together.wrong:
             return arrangement
     return None
