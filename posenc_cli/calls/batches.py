@@ -156,7 +156,7 @@ class BatchCall:
         vectors = [
             Vectors(x, x.shape[1], positions=own) for x, own in zip(given, own_places, strict=True)
         ]
-        results = function.process.turned(form, positions, vectors)
+        results = function.process.rotated(form, positions, vectors)
         self.parts: list[BatchResult] = []
         for which, result in enumerate(results):
             x, values = (

@@ -278,7 +278,7 @@ class CalledFunction(ABC):
             self.end()
             raise self._unreadable() from None
 
-    def turned(
+    def rotated(
         self, form: CallForm, positions: Integers, vectors: Sequence[Vectors]
     ) -> list[Returned]:
         """What happens to vectors. Shape of each: (b, n, h, d).
@@ -306,7 +306,7 @@ class CalledFunction(ABC):
             raise self.invalid("returned None, not real numbers")
         if len(results) < wanted:
             raise self.invalid(f"returned {len(results)} array for q and k; it must return both")
-        turned = []
+        rotated = []
         for result, own in zip(results[:wanted], vectors, strict=True):
             if result.values.dtype.kind == "c":
                 raise self.invalid(f"returned {result.dtype} numbers, not real numbers")
@@ -324,8 +324,8 @@ class CalledFunction(ABC):
                 )
                 raise (Dropped if values.size < prod(shape) else WrongShape)(error.message)
             read = shapes[values.shape].read(values, form.axes)
-            turned.append(Returned(read, result.dtype))
-        return turned
+            rotated.append(Returned(read, result.dtype))
+        return rotated
 
     def _refusal(self, error: str, why: str, positions: Integers | None) -> PosencError:
         """What to tell the user of an error that the worker reports."""

@@ -129,7 +129,7 @@ class Tried(Record):
         self, form: CallForm, positions: Integers, vectors: Sequence[Vectors]
     ) -> NumberArray:
         """Return all results of a call side by side. Shape: (b, n, heads of all, columns)."""
-        results = self.function.process.turned(form, positions, vectors)
+        results = self.function.process.rotated(form, positions, vectors)
         return np.concatenate([result.values for result in results], axis=2)
 
 

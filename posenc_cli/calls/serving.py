@@ -184,7 +184,7 @@ class ServedFunction:
             most = 1 if self.form.flat else max(1, CELLS // (columns * longest))
         return _joined(
             [
-                self._turned(positions, Vectors(vectors[None, None, first : first + most], 1))
+                self._rotated(positions, Vectors(vectors[None, None, first : first + most], 1))
                 for first in range(0, len(vectors), most)
             ],
             axis=1,
@@ -202,7 +202,7 @@ class ServedFunction:
 
         Raises: InvalidInput if the function does not give them.
         """
-        return [result.values[:, 0] for result in self._turned(positions, given)]
+        return [result.values[:, 0] for result in self._rotated(positions, given)]
 
     def answers(self, positions: Integers) -> list[NumberArray]:
         """Everything that is returned for vectors of ones at positions (b, n).
@@ -307,7 +307,7 @@ class ServedFunction:
         follows = self.last is not None and not self.form.any_rows
         return self.form.from_zero or follows
 
-    def _turned(
+    def _rotated(
         self, positions: Integers, given: Vectors | Sequence[Float32Rows]
     ) -> list[Returned]:
         """Results at positions: for heads that every row has, or for rows of their own.
@@ -341,7 +341,7 @@ class ServedFunction:
                 x = np.ones((1, where.size, 1, form.columns), np.float32)
                 x[0, rows, 0] = own
                 vectors.append(Vectors(x, where.size))
-        results = self.process.turned(form, where, vectors)
+        results = self.process.rotated(form, where, vectors)
         return [Returned(result.values[0][rows], result.dtype) for result in results]
 
 
