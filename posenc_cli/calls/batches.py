@@ -625,7 +625,7 @@ _ROWS = 64
 """Rows of that call."""
 
 
-def unlike_heads(log: CallLog, which: int, context: int) -> tuple[Irregularity, ...]:
+def differing_head_faults(log: CallLog, which: int, context: int) -> tuple[Irregularity, ...]:
     """Return the fault of a call in which some heads are rotated differently; else nothing."""
     function, form = log.function, log.function.form
     if not form.has_heads or function.follows_length:

@@ -181,7 +181,7 @@ def _dependences_on_rows(trial: FunctionTrial) -> Iterator[Irregularity]:
 NO_MAP = "the result for a row depends on more than the row and its position"
 
 
-def with_faults(
+def ordered_faults(
     faults: Sequence[Irregularity], found: Sequence[Irregularity]
 ) -> tuple[Irregularity, ...]:
     """Return all irregularities, those that explain more first.
