@@ -1,4 +1,4 @@
-"""A user's function, called in the form that fits it."""
+"""Serve a user's function: call it in the form that fits it."""
 
 from __future__ import annotations
 
@@ -31,24 +31,23 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Float32Rows, Integers, NumberArray
 
 FunctionTarget = str | Callable[..., Any]
-"""A function: as ``module:function`` or ``file.py:function``, or one of this process."""
+"""A function: ``module:function``, ``file.py:function``, or one of this process."""
 
 CELLS = 1 << 20
-"""Values of one call, unless one position has more. They fit into a processor's cache, and a
-dozen float64 arrays of a function fit into any memory."""
+"""Most values of one call, unless one position has more. They fit into a processor's cache, and a
+dozen float64 arrays of this size fit into any memory."""
 
 
-_NEAR, _TRACE = 4000, 0.05
-"""The last position at which traces are compared, and how much float32 angles may change one
-there."""
+_LAST_COMPARED, _TRACE_ERROR = 4000, 0.05
+"""The last position at which traces are compared, and the error that float32 angles may cause."""
 
 
 class ServedFunction:
-    """A user's function, served by a process or here; a context manager, which ends that process.
+    """A user's function in a process or in this one; a context manager, which ends that process.
 
-    ``context`` is the number of positions that may be asked for. With a ``last`` position every
-    call ends with a row at it, which is not returned, because results may depend on the largest
-    position of a call.
+    ``context`` is the number of positions that may be asked for. With a ``last`` position, every
+    call ends with a row at it, which is not returned: results may depend on the largest position of
+    a call.
     """
 
     def __init__(
@@ -71,37 +70,37 @@ class ServedFunction:
             self._choice = FormChoice(self.process, context=self._context)
             if self.form.has("grid"):  # every call has all of its rows
                 self.last = prod(self.process.reference.grid or ()) - 1
-            if self._takes_original() or self._choice.calls > 1:
-                # State of a call in another form is not the function's.
+            if self._find_original_context() or self._choice.calls > 1:
+                # Calls in other forms may have left state.
                 self.process.renew()
         except BaseException:
             self.process.end()
             raise
         return self
 
-    def _takes_original(self) -> bool:
+    def _find_original_context(self) -> bool:
         """Make a class with the original context if only that gives the reference's rotation.
 
-        vLLM's YaRNScalingRotaryEmbedding takes it as max_position_embeddings. Return whether calls
-        were made to find out.
+        vLLM's YaRNScalingRotaryEmbedding expects it as max_position_embeddings. Return whether
+        calls were made to find out.
         """
         process = self.process
         if self.outcome != "vectors" or not process.may_take_original:
             return False
-        if self._is_off():
+        if self._differs_from_reference():
             process.by_original = True
             process.remake()
-            process.by_original = not self._is_off()
+            process.by_original = not self._differs_from_reference()
         return True
 
-    def _is_off(self) -> bool:
-        """Whether maps at some positions have other traces than the reference's, or a call fails.
+    def _differs_from_reference(self) -> bool:
+        """Return whether traces differ from the reference's at some positions, or a call fails.
 
         A trace does not depend on the pairing: each pair adds 2 cosines, each unrotated dimension
-        1. Far from 0, where float32 is coarse, only a failed call counts.
+        1. Far from 0, where float32 angles are coarse, only a failed call counts.
         """
         reference, last = self.process.reference, self._context - 1
-        where = np.unique(np.minimum([1, 50, _NEAR, last], last))
+        where = np.unique(np.minimum([1, 50, _LAST_COMPARED, last], last))
         try:
             matrices = self.matrices(where)[0].values.astype(np.float64)
         except InvalidInput:
@@ -110,7 +109,7 @@ class ServedFunction:
         cosines = reference.cells(where, FLOAT64).real.sum(axis=1)
         traces = 2 * cosines + self.form.columns - 2 * reference.pairs
         off = np.abs(np.trace(matrices, axis1=1, axis2=2) - traces)
-        return not (off[where <= _NEAR] <= _TRACE).all()
+        return not (off[where <= _LAST_COMPARED] <= _TRACE_ERROR).all()
 
     def __exit__(self, *_: object) -> None:
         self.process.end()
@@ -123,12 +122,12 @@ class ServedFunction:
 
     @property
     def outcome(self) -> Outcome:
-        """What it returns."""
+        """The kind of its results."""
         return self.found.outcome
 
     @property
     def usual_axes(self) -> str | None:
-        """The usual order of axes if it is called with another that was not asked for."""
+        """The usual order of axes if the call has another that was not requested, else None."""
         form, asked = self.form, self.process.asked.axes
         if asked is None and form.axes and self.found.ran_packed:
             return "bnf"
@@ -142,13 +141,13 @@ class ServedFunction:
 
     @property
     def found(self) -> FormChoice:
-        """The form that was found, and what was seen on the way."""
+        """The form that was found, and the observations on the way."""
         assert self._choice is not None
         return self._choice
 
     @property
     def text(self) -> str:
-        """How it is called, in words."""
+        """The call in words."""
         process = self.process
         made = f", an object of {process.made}" if process.made else ""
         place = "; its result left in place" if process.asked.in_place else ""
@@ -161,28 +160,28 @@ class ServedFunction:
 
     @property
     def results(self) -> int:
-        """How many results of a call are compared: q and k, or one."""
+        """The number of results of a call that are compared: 2 for q and k, else 1."""
         return len(self.form.vectors) or 1
 
     def matrices(self, positions: Integers) -> list[Returned]:
-        """The results for all unit vectors: [k, j, o] is column o of unit vector j at position k.
+        """Return the results for all unit vectors: [k, j, o] is column o of vector j at position k.
 
-        One for each result. Shape: (positions, columns, columns). Raises: InvalidInput if the
-        function does not give them.
+        There is one for each result. Shape: (positions, columns, columns). Raises: InvalidInput if
+        the function does not return them.
         """
         return self.heads(np.eye(self.form.columns, dtype=np.float32), positions)
 
     def heads(self, vectors: Float32Rows, positions: Integers) -> list[Returned]:
-        """The results for vectors (h, columns), each at all positions, as heads of one call.
+        """Return the results for vectors (h, columns), each at all positions, as heads of one call.
 
-        One for each result. Shape: (positions, h, columns). Raises: InvalidInput if the function
-        does not give them.
+        There is one for each result. Shape: (positions, h, columns). Raises: InvalidInput if the
+        function does not return them.
         """
         columns, most = self.form.columns, len(vectors)
         if not self.form.any_rows:
             longest = int(positions.max()) + 1 if self._from_zero else positions.size
             most = 1 if self.form.flat else max(1, CELLS // (columns * longest))
-        return _joined(
+        return _join(
             [
                 self._rotated(positions, Vectors(vectors[None, None, first : first + most], 1))
                 for first in range(0, len(vectors), most)
@@ -191,30 +190,30 @@ class ServedFunction:
         )
 
     def values(self, x: Float32Rows, positions: Integers, which: int = 0) -> NumberArray:
-        """One result for vectors, a row each; the other of q and k is given other vectors.
+        """Return one result for vectors, a row each; the other of q and k has other vectors.
 
-        Raises: InvalidInput if the function does not give it.
+        Raises: InvalidInput if the function does not return it.
         """
-        return self.each_value(beside_others(x, which), positions)[which]
+        return self.each_value(with_other_vectors(x, which), positions)[which]
 
     def each_value(self, given: Sequence[Float32Rows], positions: Integers) -> list[NumberArray]:
-        """Each result for vectors of its own, a row each.
+        """Return each result for the vectors given for it, a row each.
 
-        Raises: InvalidInput if the function does not give them.
+        Raises: InvalidInput if the function does not return them.
         """
         return [result.values[:, 0] for result in self._rotated(positions, given)]
 
     def answers(self, positions: Integers) -> list[NumberArray]:
-        """Everything that is returned for vectors of ones at positions (b, n).
+        """Return all results for vectors of ones at positions (b, n).
 
-        Raises: InvalidInput if the function does not give it.
+        Raises: InvalidInput if the function does not return them.
         """
         ones = np.ones((positions.shape[0], 1, 1, self.form.columns))
         vectors = [Vectors(ones, positions.shape[1])] * len(self.form.vectors)
         return [each.values for each in self.process.call(self.form, positions, vectors)]
 
     def values_beside(self, first: int, heads: int) -> tuple[NumberArray, NumberArray]:
-        """The v that is given beside q and k, and the third result.
+        """Return the v that is given with q and k, and the third result.
 
         Raises: InvalidInput if a call fails or has no third result.
         """
@@ -230,30 +229,30 @@ class ServedFunction:
         return beside.values, beside.read(parts[2], form.axes)
 
     def all_values(self, x: Float32Rows, positions: Integers) -> list[NumberArray]:
-        """Its results at positions, (n, columns) each; for some vectors if it rotates them.
+        """Return all results at positions, (n, columns) each; for vectors if it rotates them.
 
-        Raises: InvalidInput if the function does not give them.
+        Raises: InvalidInput if the function does not return them.
         """
         if self.outcome == "vectors":
-            return self.each_value(beside_others(x), positions)
+            return self.each_value(with_other_vectors(x), positions)
         return [table.values for table in self.returned(positions)]
 
     def varied(
         self, *, last: int | None, dtype: str = "float32", form: CallForm | None = None
     ) -> Self:
-        """The same function with another last position, number format or form."""
+        """Return the same function with another last position, number format or form."""
         other = copy(self)
         other.last, other.dtype, other.own_form = last, dtype, form
         return other
 
     @property
     def parameters(self) -> tuple[NamedParameter, ...]:
-        """What its signature says of each of its parameters."""
+        """The parameters of its signature."""
         return self.process.signature.parameters or ()
 
     @contextlib.contextmanager
     def on(self, reference: Reference) -> Iterator[None]:
-        """Calls, and an object of a class, with another reference."""
+        """Use another reference for calls, and for an object of a class."""
         process, before = self.process, (self.process.reference, self.last)
         if reference is process.reference:
             yield
@@ -275,15 +274,15 @@ class ServedFunction:
             self.process.start()
 
     def returned(self, positions: Integers) -> list[Returned]:
-        """What is returned for rows of ones at some positions, if these are not vectors.
+        """Return the tables or frequencies for rows of ones at some positions.
 
-        Raises: InvalidInput if the function does not give it.
+        Raises: InvalidInput if the function does not return them.
         """
         form, (where, rows) = self.form, self.called_at(positions)
         ones = [Vectors(np.ones((1, 1, 1, form.columns)), where.size)] * len(form.vectors)
         breaks = np.flatnonzero(np.diff(where) != 1) + 1
         if not form.any_rows and breaks.size:
-            return _joined([self.returned(run) for run in np.split(where, breaks)])
+            return _join([self.returned(run) for run in np.split(where, breaks)])
         results = self.process.call(form, where, ones)
         if self.outcome == "frequencies":
             return results
@@ -295,7 +294,7 @@ class ServedFunction:
         return [Returned(table.values[rows], table.dtype) for table in tables]
 
     def called_at(self, positions: Integers) -> tuple[Integers, SomeRows]:
-        """The positions of a call that has these, and the index of its rows for them."""
+        """Return the positions of a call that contains these, and the indices of their rows."""
         if self._from_zero:
             return np.arange(1 + max(int(positions.max()), self.last or 0)), positions
         after = [self.last] if self.last is not None and self.form.has("positions") else []
@@ -303,23 +302,23 @@ class ServedFunction:
 
     @property
     def _from_zero(self) -> bool:
-        """Whether a call has all positions from 0 on."""
+        """Whether a call has all positions from 0."""
         follows = self.last is not None and not self.form.any_rows
         return self.form.from_zero or follows
 
     def _rotated(
         self, positions: Integers, given: Vectors | Sequence[Float32Rows]
     ) -> list[Returned]:
-        """Results at positions: for heads that every row has, or for rows of their own.
+        """Return results at positions: for heads that all rows have, or for a vector per row.
 
         Shape: (positions, heads, columns).
         """
         if self._from_zero or self.form.any_rows:
-            return self._once(*self.called_at(positions), given)
+            return self._call_once(*self.called_at(positions), given)
         breaks = np.flatnonzero(np.diff(positions) != 1) + 1
-        return _joined(
+        return _join(
             [
-                self._once(
+                self._call_once(
                     positions[rows],
                     slice(0, rows.size),
                     given if isinstance(given, Vectors) else [x[rows] for x in given],
@@ -328,10 +327,10 @@ class ServedFunction:
             ]
         )
 
-    def _once(
+    def _call_once(
         self, where: Integers, rows: SomeRows, given: Vectors | Sequence[Float32Rows]
     ) -> list[Returned]:
-        """One call at positions ``where``, of which some rows are given vectors and kept."""
+        """Make one call at positions ``where``; only ``rows`` get the vectors and are returned."""
         form = self.form
         if isinstance(given, Vectors):
             vectors = [replace(given, rows=where.size)] * len(form.vectors)
@@ -345,7 +344,7 @@ class ServedFunction:
         return [Returned(result.values[0][rows], result.dtype) for result in results]
 
 
-def _joined(parts: Sequence[Sequence[Returned]], axis: int = 0) -> list[Returned]:
+def _join(parts: Sequence[Sequence[Returned]], axis: int = 0) -> list[Returned]:
     """Join the results of several calls."""
     if len(parts) == 1:
         return list(parts[0])
@@ -356,11 +355,11 @@ def _joined(parts: Sequence[Sequence[Returned]], axis: int = 0) -> list[Returned
 
 
 def other_vectors(x: NumberArray) -> NumberArray:
-    """The vectors of k if q is given x, and of q if k is: other values and lengths."""
+    """Return the vectors of k if q is given x, and of q if k is: other values and lengths."""
     other: NumberArray = np.roll(x, 1, axis=-1) * np.float32(0.5)
     return other
 
 
-def beside_others(x: NumberArray, which: int = 0) -> list[NumberArray]:
-    """The vectors of q and k if q is given x, or k with ``which``."""
+def with_other_vectors(x: NumberArray, which: int = 0) -> list[NumberArray]:
+    """Return the vectors of q and k if q is given x, or k if ``which`` is 1."""
     return [x, other_vectors(x)][:: -1 if which else 1]
