@@ -303,7 +303,7 @@ class FunctionProcess(CalledFunction):
         renewed = False
         if self._exchange is not None:
             with contextlib.suppress(InvalidInput):
-                renewed = "python" in self._exchanged({"do": "renew"})[0]
+                renewed = "python" in self._exchange_messages({"do": "renew"})[0]
         if renewed:
             self._describe()
         else:
@@ -315,7 +315,7 @@ class FunctionProcess(CalledFunction):
             self._exchange.end('{"do": "end", "bytes": 0}\n')
             self._exchange = None
 
-    def _exchanged(
+    def _exchange_messages(
         self, payload: Payload | dict[str, Any], *, positions: Integers | None = None
     ) -> tuple[dict[str, Any], bytearray]:
         self._number += 1
@@ -362,7 +362,7 @@ class FunctionProcess(CalledFunction):
             raise self._unreadable() from None
         if said is not None:
             first = printable_text(said.strip().partition("\n")[0])[:_MOST_TOLD]
-            raise self._refusal(first + where * (why == "exited"), why or "", positions)
+            raise self._error_for_user(first + where * (why == "exited"), why or "", positions)
         return answer, data
 
     def _lost(self, what: str, *, crashed: bool = False) -> NoReturn:
@@ -413,7 +413,7 @@ class FunctionHere(CalledFunction):
     def end(self) -> None:
         """Nothing is to be ended."""
 
-    def _exchanged(
+    def _exchange_messages(
         self, payload: Payload | dict[str, Any], *, positions: Integers | None = None
     ) -> tuple[dict[str, Any], bytearray]:
         if isinstance(payload, dict):
@@ -426,10 +426,10 @@ class FunctionHere(CalledFunction):
                 self._function, self._given, header, data
             )
         except Refused as refused:
-            raise self._refusal(str(refused), refused.why, positions) from refused.__cause__
+            raise self._error_for_user(str(refused), refused.why, positions) from refused.__cause__
         except SystemExit as ended:
             raised = f"raised {worker.error_text(ended)}"
-            raise self._refusal(raised, "exited", positions) from None
+            raise self._error_for_user(raised, "exited", positions) from None
         return report, bytearray(b"".join(arrays))
 
 

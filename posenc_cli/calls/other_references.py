@@ -110,7 +110,10 @@ def try_other_references(tried: Tried) -> None:
     It is skipped if the last position is part of every call, unless the function has a grid.
     """
     form, function = tried.form, tried.function
-    parameters = [*function.process.told, *((own.role, own.parameter) for own in form.arguments)]
+    parameters = [
+        *function.process.given_parameters,
+        *((own.role, own.parameter) for own in form.arguments),
+    ]
     for varied in _VARIED_SETTINGS if form.has("grid") or not function.follows_length else ():
         part = varied.names if form.vectors else ""
         names = [name for role, name in parameters if role in varied.roles and part in name]
@@ -163,7 +166,7 @@ def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[s
         if (own.role in VARYING and not fixed) or chosen:
             tested.add(own.parameter)
     names = [given.name for given in function.parameters if given.affects_values]
-    return [*function.process.left, *(name for name in names if name not in tested)]
+    return [*function.process.left_at_default, *(name for name in names if name not in tested)]
 
 
 def _other_offsets(tried: Tried) -> list[str]:

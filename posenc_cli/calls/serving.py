@@ -85,7 +85,7 @@ class ServedFunction:
         calls were made to find out.
         """
         process = self.process
-        if self.outcome != "vectors" or not process.may_take_original:
+        if self.outcome != "vectors" or not process.may_expect_original:
             return False
         if self._differs_from_reference():
             process.by_original = True

@@ -417,8 +417,8 @@ def _left(
     if any("mask" in roles_of(name) for name in names):
         yield "masks with padding"
     left = [own for own in called.signature.parameters or () if own.name not in names]
-    yield from (own.name for own in left if own.matters)
-    yield from called.left
+    yield from (own.name for own in left if own.affects_values)
+    yield from called.left_at_default
 
 
 def _ways(arguments: Arguments, task: FunctionTask) -> Iterator[tuple[str, Arguments]]:
