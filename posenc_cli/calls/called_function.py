@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.calls.answers import Returned, check_description, returned_arrays
 from posenc_cli.calls.payloads import (
-    NOTHING,
+    NO_EFFECT,
+    axis_sizes,
+    layout_flag,
     request,
-    settings,
+    role_settings,
     settings_by_name,
-    shares_of_axes,
-    style,
-    thirds,
+    split_qkv,
 )
 from posenc_cli.calls.roles import HEAD_SIZES, roles_of
 from posenc_cli.calls.signature import Signature
@@ -174,7 +174,7 @@ class CalledFunction(ABC):
 
         Raises: InvalidInput if a required parameter is unknown.
         """
-        roles = {**settings(self.reference), "length": self._context, **NOTHING}
+        roles = {**role_settings(self.reference), "length": self._context, **NO_EFFECT}
         named: dict[str, Any] = {**self._axis_settings(), **self._named_settings()}
         config = self.asked.config
         values: dict[str, Any] = {}
@@ -194,10 +194,10 @@ class CalledFunction(ABC):
                 self.default_length = (given.name, length) if 0 < length < self._context else None
                 if self.by_default:
                     continue
-            if role in roles and not (role in NOTHING and given.default):
+            if role in roles and not (role in NO_EFFECT and given.default):
                 values[given.name] = given.typed_as_default(roles[role])
             elif "style" in given.roles():
-                values[given.name] = style(given.name, self.reference)
+                values[given.name] = layout_flag(given.name, self.reference)
             elif "config" in given.roles() and config is not None:
                 configs[given.name] = dict(config)
             elif given in self.signature.required and given.name not in attributes:
@@ -226,7 +226,7 @@ class CalledFunction(ABC):
         coordinates = self.reference.coordinates
         if coordinates is None or coordinates.oblique:
             return {}
-        pairs, columns = shares_of_axes(self.reference)
+        pairs, columns = axis_sizes(self.reference)
         return {
             **dict.fromkeys(("mrope_section", "mrope_sections"), pairs),
             **dict.fromkeys(("axes_dim", "axes_dims", "axes_dims_rope"), columns),
@@ -300,7 +300,7 @@ class CalledFunction(ABC):
             results = [
                 Returned(part, result.dtype)
                 for result in results[:1]
-                for part in thirds(result.values, form, shape)
+                for part in split_qkv(result.values, form, shape)
             ] or results
         if not results:
             raise self.invalid("returned None, not real numbers")

@@ -270,10 +270,10 @@ _STRIDED = {
 }
 
 
-def _values_beside(tried: Tried) -> Iterator[Irregularity]:
+def _values_of_v(tried: Tried) -> Iterator[Irregularity]:
     """Yield the fault of a v that is given with q and k, and is changed."""
     for first, heads in ((0, 3), (0 if tried.form.from_zero else _FIRST, 11)):
-        given, left = tried.function.values_beside(first, heads)
+        given, left = tried.function.values_of_v(first, heads)
         if tried.differs(left, given.astype(np.float32)):
             text = f"v differs from its input in a call from position {first} on"
             yield Irregularity(Cause.UNKNOWN, "v is changed; only q and k should rotate", text)
@@ -453,7 +453,7 @@ _LATER_CALLS = tuple(
 _FURTHER = (
     Pattern(
         lambda _: "v beside q and k",
-        _values_beside,
+        _values_of_v,
         lambda tried: tried.rotates and tried.form.has("v", "qkv"),
     ),
     *(

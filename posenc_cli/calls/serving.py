@@ -14,7 +14,7 @@ from posenc_cli.calls.answers import Returned, table_rows
 from posenc_cli.calls.call_form import usual_axes
 from posenc_cli.calls.form_choice import FormChoice
 from posenc_cli.calls.function_process import called_function
-from posenc_cli.calls.payloads import Vectors, thirds, values_beside
+from posenc_cli.calls.payloads import Vectors, split_qkv, values_of_v
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import replace
@@ -212,7 +212,7 @@ class ServedFunction:
         vectors = [Vectors(ones, positions.shape[1])] * len(self.form.vectors)
         return [each.values for each in self.process.call(self.form, positions, vectors)]
 
-    def values_beside(self, first: int, heads: int) -> tuple[NumberArray, NumberArray]:
+    def values_of_v(self, first: int, heads: int) -> tuple[NumberArray, NumberArray]:
         """Return the v that is given with q and k, and the third result.
 
         Raises: InvalidInput if a call fails or has no third result.
@@ -221,9 +221,9 @@ class ServedFunction:
         x = np.random.default_rng(3).standard_normal((1, rows, heads, form.columns))
         given = Vectors(x.astype(np.float32), rows)
         results = self.process.call(form, first + np.arange(rows), [given] * len(form.vectors))
-        beside, parts = values_beside(given), [result.values for result in results]
+        beside, parts = values_of_v(given), [result.values for result in results]
         if form.has("qkv"):
-            parts = thirds(parts[0], form, beside.shape(form.axes)) or parts
+            parts = split_qkv(parts[0], form, beside.shape(form.axes)) or parts
         if len(parts) < 3 or parts[2].shape != beside.shape(form.axes):
             raise InvalidInput("v is not returned")
         return beside.values, beside.read(parts[2], form.axes)
