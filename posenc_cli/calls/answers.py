@@ -80,7 +80,7 @@ def table_rows(
     if len(results) == 1 or (len(results) == 2 and results[1].values.ndim == 0):
         pair = _cosines_and_sines(*results, from_zero=longer)
     else:
-        pair = results if [each.values.dtype.kind for each in results] == ["f", "f"] else []
+        pair = results if [result.values.dtype.kind for result in results] == ["f", "f"] else []
     tables = []
     for result in pair:
         values = result.values
@@ -103,8 +103,8 @@ def _cosines_and_sines(
         cos, sin, dtype = only.real, only.imag, f"float{4 * only.dtype.itemsize}"
     elif only.ndim > 3 and only.shape[-2:] == (2, 2):
         cos, sin = only[..., 0, 0], only[..., 1, 0]
-        turns = np.stack([cos, -sin, sin, cos], axis=-1).reshape(only.shape)
-        if not np.array_equal(turns, only):
+        rotations = np.stack([cos, -sin, sin, cos], axis=-1).reshape(only.shape)
+        if not np.array_equal(rotations, only):
             return []
     elif only.shape[-1:] == (2,):
         cos, sin = only[..., 0], only[..., 1]

@@ -75,9 +75,9 @@ class Arrangement(Record):
         heads += " and one row each" if self.rows == 1 else ""
         if self.sequences == 1:
             return f"a sequence with {heads}"
-        own = " at their own positions" if self.places > 1 else ""
-        own += f" from {self.later} on" if self.later else ""
-        return f"a batch of {self.sequences} sequences{own} with {heads}"
+        placement = " at their own positions" if self.places > 1 else ""
+        placement += f" from {self.later} on" if self.later else ""
+        return f"a batch of {self.sequences} sequences{placement} with {heads}"
 
     @property
     def values(self) -> int:
@@ -131,11 +131,11 @@ class Arrangement(Record):
         )
 
 
-def at_last_positions(taken: Arrangement, last: int) -> list[Arrangement]:
+def at_last_positions(arrangement: Arrangement, last: int) -> list[Arrangement]:
     """Return the same at the last positions, which show low frequencies, if that is cheap."""
-    form, later = taken.form, last - max(STARTS[: taken.places]) - taken.rows + 1
+    form, later = arrangement.form, last - max(STARTS[: arrangement.places]) - arrangement.rows + 1
     long_tables = form.chosen and form.boxed and last > _LONG_TABLES
-    return [replace(taken, later=later)] * (later > 0 and not (form.from_zero or long_tables))
+    return [replace(arrangement, later=later)] * (later > 0 and not (form.from_zero or long_tables))
 
 
 def with_fewer_axes(form: CallForm) -> Iterator[Arrangement]:
@@ -145,12 +145,12 @@ def with_fewer_axes(form: CallForm) -> Iterator[Arrangement]:
         return
     fuller = next(arrangements(form))
     if form.positions_per_sequence:
-        own = replace(form, axes="bnf")
-        yield replace(fuller, form=own, heads=1, key_heads=1, other_axes=True)
+        flatter = replace(form, axes="bnf")
+        yield replace(fuller, form=flatter, heads=1, key_heads=1, other_axes=True)
         return
     for axes in fewer:
-        own = replace(form, axes=axes)
-        yield replace(fuller, form=own, sequences=1, places=1, other_axes=True)
+        flatter = replace(form, axes=axes)
+        yield replace(fuller, form=flatter, sequences=1, places=1, other_axes=True)
 
 
 def surely_supported(arrangement: Arrangement, form: CallForm) -> bool:
@@ -172,25 +172,32 @@ def arrangements(form: CallForm) -> Iterator[Arrangement]:
     rows, heads, fewer = distinct_sizes(form)
     grouped = len(form.vectors) > 1 and not form.one_head_count
     of_keys = (fewer, heads) if grouped else (heads,)
-    for own, sequences, places in _batches(form):
+    for batch_form, sequences, places in _batches(form):
         for key_heads in of_keys:
-            yield Arrangement(own, sequences, places, rows, heads, key_heads)
+            yield Arrangement(batch_form, sequences, places, rows, heads, key_heads)
 
 
 def _batches(form: CallForm) -> list[tuple[CallForm, int, int]]:
     """Return forms, each with the number of sequences and of rows of positions."""
-    of_each, more = form, _MORE_AXES.get(form.axes, (form.axes,))
+    with_positions, more = form, _MORE_AXES.get(form.axes, (form.axes,))
     if "b" not in form.position_axes:
-        of_each = replace(form, position_axes=form.position_axes.replace("n", "bn"))
+        with_positions = replace(form, position_axes=form.position_axes.replace("n", "bn"))
     if form.has("offset") and (form.chosen or not form.has(*TABLES)):
-        of_each = replace(of_each, boxed=True)
-    own = [form.axes] * (form.positions_per_sequence or (of_each != form and "b" in form.axes))
-    own += [
-        axes for axes in more if "b" in axes and (form.positions_per_sequence or of_each != form)
+        with_positions = replace(with_positions, boxed=True)
+    axes_of_each = [form.axes] * (
+        form.positions_per_sequence or (with_positions != form and "b" in form.axes)
+    )
+    axes_of_each += [
+        axes
+        for axes in more
+        if "b" in axes and (form.positions_per_sequence or with_positions != form)
     ]
     of_heads = [axes for axes in more if "h" in axes and (axes == form.axes or "b" not in axes)]
     return [
-        *((replace(of_each, axes=axes), SEQUENCES, SEQUENCES) for axes in dict.fromkeys(own)),
+        *(
+            (replace(with_positions, axes=axes), SEQUENCES, SEQUENCES)
+            for axes in dict.fromkeys(axes_of_each)
+        ),
         *((replace(form, axes=axes), SEQUENCES, 1) for axes in more if "b" in axes),
         *((replace(form, axes=axes), 1, 1) for axes in of_heads),
     ]
@@ -198,8 +205,8 @@ def _batches(form: CallForm) -> list[tuple[CallForm, int, int]]:
 
 def distinct_sizes(form: CallForm) -> tuple[int, int, int]:
     """Return numbers of rows, heads and k heads that differ from the lengths of column axes."""
-    taken = _column_lengths(form)
-    return next((own for own in SIZES if not taken & {*own}), SIZES[0])
+    lengths = _column_lengths(form)
+    return next((sizes for sizes in SIZES if not lengths & {*sizes}), SIZES[0])
 
 
 def _distinct_count(counts: Sequence[int], form: CallForm) -> int:

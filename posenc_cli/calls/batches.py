@@ -100,7 +100,7 @@ class BatchResult(Record):
 
     @property
     def _call(self) -> MadeCall:
-        x, values = (own.reshape(-1, own.shape[3]) for own in (self.x, self.values))
+        x, values = (array.reshape(-1, array.shape[3]) for array in (self.x, self.values))
         return MadeCall(self.places.reshape(-1), x, lambda: values)
 
     def read(self, reference: Reference) -> Integers | None:
@@ -123,8 +123,8 @@ class BatchResult(Record):
         advance = np.abs(np.diff(factors, axis=0)).max(axis=1) > _ADVANCE
         return bool(advance.all()) and not vectors_differ(
             *(
-                np.ascontiguousarray(own).view(np.float64)
-                for own in (factors[index] * before, after)
+                np.ascontiguousarray(planes).view(np.float64)
+                for planes in (factors[index] * before, after)
             )
         )
 
@@ -154,29 +154,30 @@ class BatchCall:
         self._alone = alone or self._rotated_alone
         own_places = places or (None,) * len(given)
         vectors = [
-            Vectors(x, x.shape[1], positions=own) for x, own in zip(given, own_places, strict=True)
+            Vectors(x, x.shape[1], positions=places_of_x)
+            for x, places_of_x in zip(given, own_places, strict=True)
         ]
         results = function.process.rotated(form, positions, vectors)
         self.parts: list[BatchResult] = []
         for which, result in enumerate(results):
             x, values = (
-                own.swapaxes(1, 2) for own in (given[which], result.values)
+                array.swapaxes(1, 2) for array in (given[which], result.values)
             )  # (b, h, n, d)
             if values.shape[2] != x.shape[2]:
                 raise InvalidInput("the results have other shapes than q and k")
             x = np.repeat(x, values.shape[1] // x.shape[1], axis=1)
             where = np.broadcast_to((*places, *[positions] * 2)[which][:, None], x.shape[:3])
             every = np.ones(x.shape[:2], bool)
-            own = self._alone(which, x[every], where[every]).reshape(x.shape)
-            wrong = self._which_differ(values[every], own[every]).reshape(every.shape)
-            self.parts.append(BatchResult(which, where, x, values, own, wrong, result.dtype))
+            expected = self._alone(which, x[every], where[every]).reshape(x.shape)
+            wrong = self._which_differ(values[every], expected[every]).reshape(every.shape)
+            self.parts.append(BatchResult(which, where, x, values, expected, wrong, result.dtype))
         self.wrong = [part for part in self.parts if part.wrong.any()]
 
     @cached_property
     def read(self) -> list[Integers]:
         """The positions of all rows of each wrong result; empty if one cannot be read."""
         read = [part.read(self._function.process.reference) for part in self.wrong]
-        shown = [each for each in read if each is not None]
+        shown = [positions for positions in read if positions is not None]
         return shown if len(shown) == len(read) else []
 
     @cached_property
@@ -188,7 +189,7 @@ class BatchCall:
     @property
     def by_head(self) -> bool:
         """Whether rows of one position are rotated at positions that differ between heads."""
-        return any(bool((own != own[:, :1]).any()) for own in self.read)
+        return any(bool((positions != positions[:, :1]).any()) for positions in self.read)
 
     @property
     def rotates(self) -> bool:
@@ -212,7 +213,7 @@ class BatchCall:
         """
         if not all(part.wrong.all() for part in self.parts) or self.rotates or self.follows_places:
             return True
-        advance = all((np.diff(own, axis=2) > 0).all() for own in self.read)
+        advance = all((np.diff(positions, axis=2) > 0).all() for positions in self.read)
         moved = bool(self.read) and not self.by_head and (self._own_positions or advance)
         return len(self.parts[0].x) > 1 and (self.unrotated or moved)
 
@@ -239,10 +240,12 @@ class BatchCall:
         if self.unrotated:
             finding = f"rows of {self.where} are returned unrotated in calls with several {several}"
             return finding, Cause.NO_ROTATION
-        moved = [own != part.places for own, part in zip(self.read, self.wrong, strict=False)]
-        if not any(each.any() for each in moved):
+        moved = [
+            positions != part.places for positions, part in zip(self.read, self.wrong, strict=False)
+        ]
+        if not any(rows.any() for rows in moved):
             return "", Cause.UNKNOWN
-        which = next(number for number, each in enumerate(moved) if each.any())
+        which = next(number for number, rows in enumerate(moved) if rows.any())
         index = tuple(np.argwhere(moved[which])[0])
         read, places = self.read[which], self.wrong[which].places
         place = f"position {places[index]} of sequence {index[0] + 1}, head {index[1] + 1}"
@@ -250,9 +253,12 @@ class BatchCall:
             f"rows of {self.where} get the rotation of other positions: {place}, as {read[index]}"
         )
         along_heads = self.by_head and all(
-            np.diff(own, axis=1).all()
-            and (np.isin(own, part.places).all() or (own.shape[2] > 1 and not np.ptp(own, 2).any()))
-            for own, part in zip(self.read, self.wrong, strict=True)
+            np.diff(positions, axis=1).all()
+            and (
+                np.isin(positions, part.places).all()
+                or (positions.shape[2] > 1 and not np.ptp(positions, 2).any())
+            )
+            for positions, part in zip(self.read, self.wrong, strict=True)
         )
         return finding, Cause.AXIS if along_heads else Cause.POSITION_OFFSET
 
@@ -271,7 +277,7 @@ class BatchCall:
 
         Raises: InvalidInput.
         """
-        keys = [own.tobytes() + at.tobytes() for own, at in zip(x, places, strict=True)]
+        keys = [vectors.tobytes() + at.tobytes() for vectors, at in zip(x, places, strict=True)]
         index = list({key: place for place, key in enumerate(keys)}.values())
         blocks = list(zip(x[index], places[index], strict=True))
         rows = len(index) * x.shape[1]
@@ -281,8 +287,8 @@ class BatchCall:
             blocks = [(x[index].reshape(rows, -1)[some], places[index].reshape(-1)[some])]
         values = np.concatenate([self._function.values(*block, which) for block in blocks])[:rows]
         order = {keys[place]: number for number, place in enumerate(index)}
-        made: NumberArray = values.reshape(-1, *x.shape[1:])[[order[key] for key in keys]]
-        return made
+        rotated: NumberArray = values.reshape(-1, *x.shape[1:])[[order[key] for key in keys]]
+        return rotated
 
     def _which_differ(self, values: NumberArray, wanted: NumberArray) -> Flags:
         """Return which of k arrays (n, d) differ. Shape: (k,)."""
@@ -317,8 +323,8 @@ def try_batches(tried: Tried) -> None:
     if not (grid or tried.takes_batches):
         calls.skip(_BATCH, untested=[_BATCH])
         return
-    for own in arrangements(function.form):
-        arrangement = replace(own, rows=context) if grid else own  # all rows of a grid
+    for candidate in arrangements(function.form):
+        arrangement = replace(candidate, rows=context) if grid else candidate  # all rows of a grid
         if arrangement.values > _MOST_VALUES:
             calls.skip(_BATCH, f"the grid has {context} rows")
             return
@@ -328,7 +334,9 @@ def try_batches(tried: Tried) -> None:
             function.revive()
             failed.append((arrangement, function.process.reason(error)))
             # If q and k are rotated side by side, values of k with fewer heads may be dropped.
-            dropped += [arrangement] * (isinstance(error, Dropped) and own.key_heads == own.heads)
+            dropped += [arrangement] * (
+                isinstance(error, Dropped) and candidate.key_heads == candidate.heads
+            )
             fails = isinstance(error, Crash) or arrangement in dropped
             if fails and _one_is_right(tried, arrangement):
                 calls.crash(arrangement.text, error)
@@ -367,16 +375,18 @@ def _report_untested(
     ``dropped``. It names fewer heads of k if they are returned in another shape without an error.
     """
     form, calls = tried.form, tried.calls
-    for own, why in failed:
-        calls.skip(own.text, why)
-        dismissed = why.startswith((_SHAPED, _UNSUPPORTED)) and own.form.axes == form.axes
-        calls.untested += [FEWER_KEYS] * (dismissed and own.key_heads < own.heads)
+    for arrangement, why in failed:
+        calls.skip(arrangement.text, why)
+        dismissed = why.startswith((_SHAPED, _UNSUPPORTED)) and arrangement.form.axes == form.axes
+        calls.untested += [FEWER_KEYS] * (dismissed and arrangement.key_heads < arrangement.heads)
     if supported is not None and supported.sequences > supported.places and form.position_parameter:
         calls.untested.append(f"{form.position_parameter} of each sequence")
     refused = () if supported is not None and supported.sequences > 1 else failed
-    for own, why in refused:
-        several = own.sequences > 1 == own.places
-        if several and (why == _UNSUPPORTED or own in dropped or _one_is_right(tried, own)):
+    for arrangement, why in refused:
+        several = arrangement.sequences > 1 == arrangement.places
+        if several and (
+            why == _UNSUPPORTED or arrangement in dropped or _one_is_right(tried, arrangement)
+        ):
             calls.untested.append(f"batches ({why})")
             return
 
@@ -462,10 +472,10 @@ def try_rows_of_heads(tried: Tried) -> None:
     roles = [argument.role for argument in form.arguments[:2]]
     if roles != ["positions", "q"] or not tried.takes_batches:
         return
-    own = replace(form, axes="nf", position_axes=form.position_axes.replace("b", ""))
-    rows, heads, fewer = distinct_sizes(own)
+    flat = replace(form, axes="nf", position_axes=form.position_axes.replace("b", ""))
+    rows, heads, fewer = distinct_sizes(flat)
     key_heads = heads if form.one_head_count else fewer
-    arrangement = Arrangement(own, SEQUENCES, SEQUENCES, rows, heads, key_heads)
+    arrangement = Arrangement(flat, SEQUENCES, SEQUENCES, rows, heads, key_heads)
     text = f"{arrangement.text} side by side in rows"
     call = partial(called_together, tried.function, arrangement, tried.differs)
     batch = calls.attempt(text, call, surely=False)
@@ -526,8 +536,8 @@ def _called_at_places(
     """
     form, generator = function.form, np.random.default_rng(17)
     given = [
-        generator.standard_normal((1, own.size, count, form.columns), np.float32)
-        for own, count in zip(places, heads, strict=True)
+        generator.standard_normal((1, rows.size, count, form.columns), np.float32)
+        for rows, count in zip(places, heads, strict=True)
     ]
     return BatchCall(function, form, positions, given, differs, places=places)
 
@@ -538,20 +548,25 @@ def try_keys(tried: Tried) -> None:
     Also call it with more rows and more heads of q than of k, if its form allows.
     """
     form, calls, positions = tried.form, tried.calls, _FIRST + np.arange(_KEYS)[None]
-    name = next((own.parameter for own in form.arguments if own.role == "k_positions"), "")
+    name = next((given.parameter for given in form.arguments if given.role == "k_positions"), "")
     if not name or not tried.takes_batches:
         return
     roles = [form.arguments[place].role for place in form.vectors]
     _, heads, key_heads = distinct_sizes(form)
-    text, each = f"{name} different from the positions of q", {"q": heads, "k": key_heads}
-    grouped = [each[role] for role in roles]
-    ways = [(text, positions[:, ::-1], [1, 1]), (_SHORTER, positions[:, -_QUERIES:], [1, 1])]
+    text, head_counts = f"{name} different from the positions of q", {"q": heads, "k": key_heads}
+    grouped = [head_counts[role] for role in roles]
+    calls_to_make = [
+        (text, positions[:, ::-1], [1, 1]),
+        (_SHORTER, positions[:, -_QUERIES:], [1, 1]),
+    ]
     if "h" in form.axes and not form.one_head_count:
         few = f"{text}, and {heads} heads of q with {key_heads} of k"
-        ways.append((few, positions[:, ::-1], grouped))
-    for text, own, counts in ways:
-        places = [own if role == "q" else positions for role in roles]
-        call = partial(_called_at_places, tried.function, own, places, tried.differs, counts)
+        calls_to_make.append((few, positions[:, ::-1], grouped))
+    for text, places_of_q, counts in calls_to_make:
+        places = [places_of_q if role == "q" else positions for role in roles]
+        call = partial(
+            _called_at_places, tried.function, places_of_q, places, tried.differs, counts
+        )
         batch = calls.attempt(text, call, surely=counts != grouped, tests=[name])
         if batch is not None and batch.wrong:
             calls.fault(batch.fault(text))
@@ -564,11 +579,11 @@ def try_table_batches(tried: Tried) -> None:
     if not form.has("positions"):
         return
     several = "positions of several sequences in one call"
-    each = "b" in form.position_axes
+    separate = "b" in form.position_axes
     if not tried.takes_batches:
         calls.skip(several, untested=[several])
         return
-    if not each:
+    if not separate:
         form = replace(form, position_axes=form.position_axes.replace("n", "bn"))
     function = tried.function.varied(last=tried.function.last, form=form)
     square, fewer = Arrangement(form, 1, 1, 1, 1, 1).square.rows, distinct_sizes(form)[0]
@@ -581,7 +596,7 @@ def try_table_batches(tried: Tried) -> None:
         if calls.faults or text not in calls.tried:
             break
     if not (calls.faults or text in calls.tried):
-        calls.untested += [several] * (each or form.position_parameter == "position_ids")
+        calls.untested += [several] * (separate or form.position_parameter == "position_ids")
 
 
 def _table_fault(
@@ -592,16 +607,16 @@ def _table_fault(
     Raises: InvalidInput if a call fails or the tables are not one for each sequence.
     """
     batch = function.answers(positions)
-    alone = [function.answers(own[None]) for own in positions]
+    alone = [function.answers(sequence[None]) for sequence in positions]
     joined = [
         _join_tables(parts, every)
         for parts, every in zip(zip(*alone, strict=True), batch, strict=False)
     ]
-    shapes = [own.shape for own in batch]
-    of_each = [own.shape for own in joined]
-    if shapes not in (of_each, [own.shape for own in alone[0]]):
+    shapes = [table.shape for table in batch]
+    joined_shapes = [table.shape for table in joined]
+    if shapes not in (joined_shapes, [table.shape for table in alone[0]]):
         raise InvalidInput("it does not return tables for each sequence")
-    if shapes == of_each and not any(map(differs, batch, joined)):
+    if shapes == joined_shapes and not any(map(differs, batch, joined)):
         return None
     wrong = f"called with {text}: the tables differ from single calls"
     return Irregularity(Cause.UNKNOWN, NO_MAP, wrong)
@@ -613,7 +628,7 @@ def _join_tables(parts: Sequence[NumberArray], whole: NumberArray) -> NumberArra
     if part.ndim == 0:  # a factor
         return part
     sizes = zip(part.shape, whole.shape, strict=True) if part.ndim == whole.ndim else ()
-    axis = next((axis for axis, (own, every) in enumerate(sizes) if own != every), 0)
+    axis = next((axis for axis, (size, whole_size) in enumerate(sizes) if size != whole_size), 0)
     joined = np.concatenate(parts, axis=axis)
     return joined.reshape(whole.shape) if joined.size == whole.size else joined
 
@@ -655,8 +670,8 @@ def _reference_rotation(
 ) -> NumberArray:
     """Return vectors (k, n, columns), rotated by the reference at positions (k, n)."""
     pairing = reference.pairing
-    turns = reference.turns.at(places.reshape(-1)).reshape(*places.shape, -1)
-    after = (x[..., list(pairing.first)] + 1j * x[..., list(pairing.second)]) * turns
+    factors = reference.turns.at(places.reshape(-1)).reshape(*places.shape, -1)
+    after = (x[..., list(pairing.first)] + 1j * x[..., list(pairing.second)]) * factors
     y = x.astype(np.float64)
     y[..., list(pairing.out_first)], y[..., list(pairing.out_second)] = after.real, after.imag
     return y

@@ -163,14 +163,19 @@ class CallForm(Record):
     @property
     def follows_axes(self) -> bool:
         """Whether positions are given as coordinates along several axes."""
-        by_axis = any(own.axis is not None for own in self.arguments)
+        by_axis = any(argument.axis is not None for argument in self.arguments)
         return by_axis or "a" in self.position_axes + self.table_axes
 
     @property
     def position_parameter(self) -> str:
         """The parameter of positions or of an offset, with or without tables; "" if none."""
         return next(
-            (own.parameter for own in self.arguments if own.role in ("positions", "offset")), ""
+            (
+                argument.parameter
+                for argument in self.arguments
+                if argument.role in ("positions", "offset")
+            ),
+            "",
         )
 
     @property
@@ -238,7 +243,9 @@ class CallForm(Record):
             return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
 
         def names(*roles: str) -> str:
-            return ", ".join(each.parameter for each in self.arguments if each.role in roles)
+            return ", ".join(
+                argument.parameter for argument in self.arguments if argument.role in roles
+            )
 
         parts = []
         if self.axes:
@@ -284,21 +291,21 @@ def forms(
     """
     axes = reference.axes
     layers = [
-        Argument("layer_type", own.name, own.name)
-        for own in signature.parameters or ()
-        if layer_type and own.default is not None and own.roles()[:1] == ("layer_type",)
+        Argument("layer_type", given.name, given.name)
+        for given in signature.parameters or ()
+        if layer_type and given.default is not None and given.roles()[:1] == ("layer_type",)
     ]
     assignments = [
         tuple(
-            replace(own, value=layer_type) if own.role == "layer_type" else own
-            for own in (*arguments, *layers)
+            replace(argument, value=layer_type) if argument.role == "layer_type" else argument
+            for argument in (*arguments, *layers)
         )
         for arguments in (
             _arguments_by_role(signature, call) if call else _assignments(signature, axes)
         )
-        if all(own.role != "grid" for own in arguments) or reference.grid is not None
-        if all(own.role != "sections" for own in arguments) or axes
-        if all(own.role != "layer_type" for own in arguments) or layer_type
+        if all(argument.role != "grid" for argument in arguments) or reference.grid is not None
+        if all(argument.role != "sections" for argument in arguments) or axes
+        if all(argument.role != "layer_type" for argument in arguments) or layer_type
     ]
     widths = dict.fromkeys((reference.head, 2 * reference.pairs))
     groups = [
@@ -387,19 +394,23 @@ def _assignments(signature: Signature, axes: int) -> Iterator[tuple[Argument, ..
         roles
         for roles in ROLES_BY_COUNT.get(len(required), ())
         if any(
-            all(known in ("", role) for known, role in zip(some, roles, strict=True))
-            for some in by_name
+            all(named_role in ("", role) for named_role, role in zip(by_names, roles, strict=True))
+            for by_names in by_name
         )
     ]
     for by_use in dict.fromkeys((*named, *partly)):
         uses = dict(zip((given.name for given in required), by_use, strict=True))
         arguments = tuple(
-            _argument(uses.get(own.name) or own.roles()[0], own.name, by_name=own.by_name)
-            for own in signature.required
+            _argument(uses.get(given.name) or given.roles()[0], given.name, by_name=given.by_name)
+            for given in signature.required
         )
         for more in _optional_arguments(by_use, optional):
-            given = {own.parameter for own in (*arguments, *more)}
-            numbers = [own for own in _reference_numbers(signature) if own.parameter not in given]
+            names = {argument.parameter for argument in (*arguments, *more)}
+            numbers = [
+                argument
+                for argument in _reference_numbers(signature)
+                if argument.parameter not in names
+            ]
             if numbers and {*VECTORS} & {*by_use}:
                 yield (*arguments, *more, *numbers)
             yield arguments + more
@@ -408,7 +419,7 @@ def _assignments(signature: Signature, axes: int) -> Iterator[tuple[Argument, ..
 def _possible_roles(given: NamedParameter, signature: Signature) -> tuple[str, ...]:
     """Return the roles of a parameter; ``base`` may be the first position if no other can be."""
     bases = ("positions", "offset", "base")
-    of_vectors = any({*own.roles()} & {*VECTORS} for own in signature.required)
+    of_vectors = any({*required.roles()} & {*VECTORS} for required in signature.required)
     is_base = of_vectors and given.roles() == ("base",) and not _position_parameters(signature)
     return bases if is_base else given.roles() or ("",)
 
@@ -465,13 +476,19 @@ def group_by_position_parameters(
     parameters although the signature has some, and forms with tables of only the call's rows, in
     which no parameter can choose rows.
     """
-    places, told = _position_parameters(signature), _reference_numbers(signature)
+    places, numbers = _position_parameters(signature), _reference_numbers(signature)
     groups: dict[tuple[bool, int, tuple[str, ...]], list[CallForm]] = {}
     for form in found:
-        names = tuple(own.parameter for own in form.arguments if own.parameter in places)
+        names = tuple(
+            argument.parameter for argument in form.arguments if argument.parameter in places
+        )
         ones_own = form.has(*TABLES) and form.has("positions", "offset") and not form.chosen
         left_out = ones_own or (bool(places) and not form.has(*LOCATING))
-        lacks = sum(own.parameter not in form.parameters for own in told) if form.axes else 0
+        lacks = (
+            sum(argument.parameter not in form.parameters for argument in numbers)
+            if form.axes
+            else 0
+        )
         groups.setdefault((left_out, lacks, names), []).append(form)
     return [groups[key] for key in sorted(groups, key=lambda key: key[:2])]
 
@@ -544,12 +561,12 @@ def _with_axes(form: CallForm, axes: str, signature: Signature) -> CallForm | No
         return None
     if axes != "bnf":
         return replace(form, axes=axes)
-    told = [given for given in signature.parameters or () if given.gives_heads]
-    if not told and not form.has("heads"):
+    of_heads = [given for given in signature.parameters or () if given.gives_heads]
+    if not of_heads and not form.has("heads"):
         return None
     known = {argument.parameter for argument in form.arguments}
-    more = [_argument(own.roles()[0], own.name, by_name=True) for own in told]
-    arguments = (*form.arguments, *(own for own in more if own.parameter not in known))
+    more = [_argument(given.roles()[0], given.name, by_name=True) for given in of_heads]
+    arguments = (*form.arguments, *(given for given in more if given.parameter not in known))
     return replace(form, axes=axes, arguments=arguments)
 
 

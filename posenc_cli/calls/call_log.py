@@ -109,8 +109,8 @@ class RowReader:
         floor = _ROUNDINGS * self._tolerance.floor * size
         allowed = self._tolerance.cells(farther, self.reference.frequencies) * np.abs(before)
         positions, places = np.unique(used, return_inverse=True)
-        turns = np.asarray(self.reference.turns.at(positions.astype(np.int64))[places])
-        missed = np.abs(after - before * turns)
+        factors = np.asarray(self.reference.turns.at(positions.astype(np.int64))[places])
+        missed = np.abs(after - before * factors)
         others = list(self.reference.pairing.others(call.x.shape[1]))
         stays = np.abs(call.values[:, others] - call.x[:, others]) <= floor
         right: Flags = (missed <= allowed + floor).all(axis=1) & stays.all(axis=1)
@@ -252,7 +252,7 @@ def explain_by_calls(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     """
     near = [call for call in log.made if call.end <= SEQUENCE]
     parts = [near, log.made] if log.function.form.chosen else [log.made]
-    return next(filter(None, (_Calls(log, own, dtype).causes() for own in parts)), ())
+    return next(filter(None, (_Calls(log, calls, dtype).causes() for calls in parts)), ())
 
 
 def far_row_faults(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
@@ -381,14 +381,14 @@ class _Calls:
                 return (_irregularity(Cause.POSITION_OFFSET, text + some, self._evidence),)
         shown, unrotated, ends = [], True, set[int | None]()
         for call in self._wrong:
-            own = self._reader.positions(call)
-            if own is None:
+            read = self._reader.positions(call)
+            if read is None:
                 return ()
-            unrotated = unrotated and not own[own != call.positions].any()
-            end = int(own.max())
-            ends.add(end if np.array_equal(own, np.minimum(call.positions, end)) else None)
-            row = int(np.argmax(own != call.positions))
-            at = f"position {call.positions[row]} is rotated as {own[row]}"
+            unrotated = unrotated and not read[read != call.positions].any()
+            end = int(read.max())
+            ends.add(end if np.array_equal(read, np.minimum(call.positions, end)) else None)
+            row = int(np.argmax(read != call.positions))
+            at = f"position {call.positions[row]} is rotated as {read[row]}"
             shown.append(f"in a call of {rows_text({call.rows})} from {call.start} on, {at}")
         evidence = "; ".join([*shown[not unrotated : _SHOWN], self._evidence])
         if unrotated:

@@ -307,18 +307,18 @@ class CalledFunction(ABC):
         if len(results) < wanted:
             raise self.invalid(f"returned {len(results)} array for q and k; it must return both")
         rotated = []
-        for result, own in zip(results[:wanted], vectors, strict=True):
+        for result, vector_set in zip(results[:wanted], vectors, strict=True):
             if result.values.dtype.kind == "c":
                 raise self.invalid(f"returned {result.dtype} numbers, not real numbers")
             # k with fewer heads than q may be returned with as many as q.
-            shapes = {given.shape(form.axes): given for given in (vectors[0], own)}
+            shapes = {given.shape(form.axes): given for given in (vectors[0], vector_set)}
             values = result.values
             if form.axes == "bnf" and values.ndim == 4:
                 values = values.reshape(*values.shape[:2], -1)  # heads on an axis of their own
             if "b" not in form.axes and values.shape[:1] == (1,) and values.shape[1:] in shapes:
                 values = values[0]  # code for one sequence may add an axis of sequences
             if values.shape not in shapes:
-                shape = own.shape(form.axes)
+                shape = vector_set.shape(form.axes)
                 error = self.invalid(
                     f"returned an array of shape {values.shape} for x of shape {shape}"
                 )

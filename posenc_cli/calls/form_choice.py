@@ -138,21 +138,21 @@ class FormChoice:
         process, asked = self._process, self._process.asked.axes
         if asked is None:
             return self._search(frameworks, CALL_AXES)
-        own = self._search(frameworks, (asked,))
+        found = self._search(frameworks, (asked,))
         if asked == "bnf" and not self._candidates:
             raise InvalidInput(
                 "--axes bnf needs num_heads or head_dim in the signature, for the width of a head; "
                 f"{process.signature.name} takes ({process.signature.text})"
             )
-        if own is not None and (own.fitness >= _FITS or not own.form.vectors):
-            return own
+        if found is not None and (found.fitness >= _FITS or not found.form.vectors):
+            return found
         why = "its results are not one rotation of all heads"
-        if own is None:
+        if found is None:
             messages = (error.message for _, error in self._refusals)
             why = next(messages, ": it cannot be called").partition(": ")[2]
         other = self._search(frameworks, CALL_AXES)
         if other is None or other.fitness < _FITS:
-            return own
+            return found
         return replace(other, instead=why)
 
     def _list_candidates(self, frameworks: Sequence[str], orders: Sequence[str]) -> None:
@@ -260,21 +260,21 @@ class FormChoice:
         if self.form.position_parameter:
             self.untried = (f"longer tables, whose rows {self.form.position_parameter} chooses",)
             return
-        own, right, wrong = self.form, None, None
+        short, right, wrong = self.form, None, None
         self.untried = ()
-        longer = forms_with_chosen_rows(own, self._process.signature, self._orders)
+        longer = forms_with_chosen_rows(short, self._process.signature, self._orders)
         for name, found in itertools.groupby(longer, lambda form: form.position_parameter):
-            form, same = self._longer_form(own, found)
+            form, same = self._longer_form(short, found)
             if form is None:
                 self.untried += (f"longer tables, whose rows {name} chooses",)
                 continue
             self.chosen_by.append(name)
             right, wrong = (right or form, wrong) if same else (right, wrong or form)
-        if right is not None and right.axes != own.axes:  # other parameters need these axes too
-            self.form = replace(own, axes=right.axes, table_axes=right.table_axes)
+        if right is not None and right.axes != short.axes:  # other parameters need these axes too
+            self.form = replace(short, axes=right.axes, table_axes=right.table_axes)
             self._choose_rows()
             return
-        self.form = wrong or right or own
+        self.form = wrong or right or short
 
     def _longer_form(
         self, own_form: CallForm, longer: Iterable[CallForm]
@@ -291,10 +291,10 @@ class FormChoice:
                 and wrong is None
                 and not any(
                     (
-                        _changed_columns(one, own).any(axis=0)
-                        & ~_changed_columns(other, own).any(axis=0)
+                        _changed_columns(one, given).any(axis=0)
+                        & ~_changed_columns(other, given).any(axis=0)
                     ).any()
-                    for own, one, other in zip(*both, strict=True)
+                    for given, one, other in zip(*both, strict=True)
                 )
             ):
                 wrong = form
@@ -349,11 +349,13 @@ class FormChoice:
         if form.roles_text == "x, positions" and form.flat and form.position_axes == "n":
             return _FITS, "vectors"  # posenc has always supported this form
         kept = all(
-            _lengths_kept(result.values[0], own.values[0])
-            for result, own in zip(rotated, vectors, strict=True)
+            _lengths_kept(result.values[0], given.values[0])
+            for result, given in zip(rotated, vectors, strict=True)
         )
-        differences = [np.abs(own.values[0][:, 0] - own.values[0][:, -1]).max() for own in rotated]
-        sizes = [np.abs(own.values[0][:, 0]).max(initial=1e-30) for own in rotated]
+        differences = [
+            np.abs(result.values[0][:, 0] - result.values[0][:, -1]).max() for result in rotated
+        ]
+        sizes = [np.abs(result.values[0][:, 0]).max(initial=1e-30) for result in rotated]
         # The last head has the vectors of the first.
         if not all(off <= _SAME_HEAD * size for off, size in zip(differences, sizes, strict=True)):
             if kept and self._may_be_bug(form, positions, vectors, rotated):
@@ -361,17 +363,17 @@ class FormChoice:
             return _RUNS, "vectors"
         if not kept:
             if vectors[0].heads > 1 and any(
-                np.ptp(own.values, axis=2).max() <= _ROUNDING for own in rotated
+                np.ptp(result.values, axis=2).max() <= _ROUNDING for result in rotated
             ):  # although the heads had different vectors
                 self._differing_heads, self._mistaken = form, True
             return _RUNS + 1, "vectors"
         self._alike = True
-        turns = self._rotates_rows(form, vectors, rotated)
+        rotates = self._rotates_rows(form, vectors, rotated)
         few, still = self._few_rotate(rotated, vectors, positions), _unchanged(rotated, vectors)
         if self._differing_heads is not None:
             alike = self._differing_heads.roles_text == form.roles_text
-            self._mistaken = still or self._differing_heads.axes == "bnf" or (alike and not turns)
-        return _KEEPS_LENGTHS + turns + (not few), "vectors"
+            self._mistaken = still or self._differing_heads.axes == "bnf" or (alike and not rotates)
+        return _KEEPS_LENGTHS + rotates + (not few), "vectors"
 
     def _few_rotate(
         self, rotated: Sequence[Returned], vectors: Sequence[Vectors], positions: Integers
@@ -382,8 +384,8 @@ class FormChoice:
         """
         rows, pairs = np.flatnonzero(positions[1:]) + 1, self._process.reference.pairs
         return all(
-            bool((_changed_columns(result, own)[rows].sum(axis=1) <= pairs).any())
-            for result, own in zip(rotated, vectors, strict=True)
+            bool((_changed_columns(result, given)[rows].sum(axis=1) <= pairs).any())
+            for result, given in zip(rotated, vectors, strict=True)
         )
 
     def _may_be_bug(
@@ -409,7 +411,7 @@ class FormChoice:
         required = [given.name for given in self._process.signature.required]
         if not form.has("offset") and form.position_parameter in ("", *required):
             return True
-        same = [Vectors(own.values[:, :1], own.rows) for own in vectors]
+        same = [Vectors(part.values[:, :1], part.rows) for part in vectors]
         results = self._process.rotated(form, positions, same)
         return any(np.ptp(result.values, axis=1).max() > _SAME_ROW for result in results)
 
@@ -425,8 +427,8 @@ class FormChoice:
         same = []
         for head in range(vectors[0].heads):
             only = slice(head, head + 1)
-            given = [replace(own, values=read(own.values)[:, :, only]) for own in vectors]
-            in_batch = [replace(own, values=read(own.values)[:, :, only]) for own in rotated]
+            given = [replace(part, values=read(part.values)[:, :, only]) for part in vectors]
+            in_batch = [replace(part, values=read(part.values)[:, :, only]) for part in rotated]
             same.append(_all_close(self._process.rotated(form, positions, given), in_batch))
         return same
 
@@ -465,9 +467,9 @@ class FormChoice:
 
         Raises: InvalidInput if the call fails.
         """
-        own = [Vectors(part.values[:, rows], rows.size) for part in vectors]
-        others = self._process.rotated(form, self._probe(form)[0][rows], own)
-        before = [replace(each, values=each.values[:, rows]) for each in rotated]
+        some = [Vectors(part.values[:, rows], rows.size) for part in vectors]
+        others = self._process.rotated(form, self._probe(form)[0][rows], some)
+        before = [replace(part, values=part.values[:, rows]) for part in rotated]
         return _all_close(others, before)
 
     def _rotates_rows(
@@ -532,16 +534,16 @@ def _all_close(some: Sequence[Returned], others: Sequence[Returned]) -> bool:
     )
 
 
-def _changed_columns(result: Returned, own: Vectors) -> Flags:
+def _changed_columns(result: Returned, given: Vectors) -> Flags:
     """Return which columns of the rows change. Shape: (n, d)."""
-    return np.asarray(np.abs(result.values - own.values).max(axis=(0, 2)) > _ROUNDING)
+    return np.asarray(np.abs(result.values - given.values).max(axis=(0, 2)) > _ROUNDING)
 
 
 def _unchanged(rotated: Sequence[Returned], vectors: Sequence[Vectors]) -> bool:
     """Return whether all vectors are returned unchanged."""
     return all(
-        np.allclose(result.values, own.values, rtol=0, atol=_SAME_ROW)
-        for result, own in zip(rotated, vectors, strict=True)
+        np.allclose(result.values, given.values, rtol=0, atol=_SAME_ROW)
+        for result, given in zip(rotated, vectors, strict=True)
     )
 
 

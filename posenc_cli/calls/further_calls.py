@@ -198,8 +198,8 @@ def _again(tried: Tried) -> Iterator[Irregularity]:
         yield Irregularity(Cause.UNKNOWN, f"the function {UNSTEADY}", text)
         return
     before, after = (tried.planes(parts) for parts in (early.first, again))
-    on = before * np.exp(1j * np.outer(early.positions, np.angle(after[1] * before[1].conj())))
-    by_rates = np.abs(after - on).max() <= 0.01 * np.abs(after - before).max()
+    shifted = before * np.exp(1j * np.outer(early.positions, np.angle(after[1] * before[1].conj())))
+    by_rates = np.abs(after - shifted).max() <= 0.01 * np.abs(after - before).max()
     yield Irregularity(
         Cause.FREQUENCY_RULE if by_rates else Cause.UNKNOWN,
         "state leaks between calls: a short call after a longer one keeps the longer call's "
@@ -293,7 +293,7 @@ def _other_type(role: str, tried: Tried) -> Iterator[_Pair]:
 
 
 def _type_text(role: str, tried: Tried) -> str:
-    name = next(own.parameter for own in tried.form.arguments if own.role == role)
+    name = next(argument.parameter for argument in tried.form.arguments if argument.role == role)
     return f"{name} {_TYPES[role]}"
 
 
@@ -340,7 +340,7 @@ def faults_in_half(
     x = round_to_half(_random_vectors(positions.size, tried.form.columns), half).astype(np.float32)
     count = 1 if single else positions.size
     values, wanted = (
-        _results_in_calls_of(count, own, x, positions) for own in (other, tried.function)
+        _results_in_calls_of(count, function, x, positions) for function in (other, tried.function)
     )
     largest = max(float(np.abs(part).max()) for part in wanted)
     allowed, of_half = _ROUNDINGS * unit(half) * largest, f"{called} of {half}"
@@ -394,10 +394,10 @@ def _find_rounding(
     if tried.form.has("grid"):
         return None
     rates = tried.reference.frequencies
-    values, right = (tried.planes(own) for own in parts)
+    values, right = (tried.planes(results) for results in parts)
     for what, its_cause, angles in _rounded_angles(positions, rates, half):
-        on = np.exp(1j * (angles - np.outer(positions, rates)))  # (n, pairs)
-        factors = np.tile(on, (1, right.shape[1] // rates.size))
+        changes = np.exp(1j * (angles - np.outer(positions, rates)))  # (n, pairs)
+        factors = np.tile(changes, (1, right.shape[1] // rates.size))
         if factors.shape == right.shape and (np.abs(values - right * factors) <= allowed).all():
             return what, its_cause
     return None

@@ -70,8 +70,8 @@ def chosen_python(asked: str | None, module: str = "") -> str:
         folder = os.environ.get(variable)
         program = _python_in(Path(folder)) if folder else None
         if program is not None:
-            own = Path(folder or "").resolve() == Path(sys.prefix).resolve()
-            return sys.executable if own else program
+            is_current = Path(folder or "").resolve() == Path(sys.prefix).resolve()
+            return sys.executable if is_current else program
     return sys.executable
 
 

@@ -58,7 +58,9 @@ def onnx_function(file: str) -> Callable[..., Any]:
 
     def run(*arguments: Any, **named: Any) -> Any:
         bound = signature.bind(*arguments, **named).arguments
-        given = {name: numpy.asarray(bound[own]) for name, own in zip(inputs, parameters)}
+        given = {
+            name: numpy.asarray(bound[parameter]) for name, parameter in zip(inputs, parameters)
+        }
         heads = {
             name: _head_count(file, name, sizes[2], given[name].shape[3])
             for name, (_, sizes) in inputs.items()
@@ -67,7 +69,10 @@ def onnx_function(file: str) -> Callable[..., Any]:
         shapes = [given[name].shape for name in heads]
         times = max((-(-given[name].shape[1] // count) for name, count in heads.items()), default=1)
         if heads:
-            given = {name: _pack(own, heads.get(name), times) for name, own in given.items()}
+            given = {
+                name: _pack(values_of_input, heads.get(name), times)
+                for name, values_of_input in given.items()
+            }
         for name, (kind, _) in inputs.items():
             values = given[name]
             if values.dtype.kind in "iu" or values.dtype == "float32":
@@ -75,7 +80,7 @@ def onnx_function(file: str) -> Callable[..., Any]:
         results = session.run(None, given)
         if heads:
             shapes += shapes[-1:] * len(results)
-            results = [_unpack(each, shape, times) for each, shape in zip(results, shapes)]
+            results = [_unpack(result, shape, times) for result, shape in zip(results, shapes)]
         return results[0] if len(results) == 1 else tuple(results)
 
     run.__name__ = "graph"
@@ -123,11 +128,11 @@ def _head_count(file: str, name: str, width: Any, columns: int) -> int:
     else:
         unread = ""
     found = [
-        own.i
+        attribute.i
         for node in nodes
-        for own in node.attribute
+        for attribute in node.attribute
         if name in node.input
-        if own.name == "num_heads" and own.i
+        if attribute.name == "num_heads" and attribute.i
     ]
     if not found:
         raise Refused(

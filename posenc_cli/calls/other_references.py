@@ -112,7 +112,7 @@ def try_other_references(tried: Tried) -> None:
     form, function = tried.form, tried.function
     parameters = [
         *function.process.given_parameters,
-        *((own.role, own.parameter) for own in form.arguments),
+        *((argument.role, argument.parameter) for argument in form.arguments),
     ]
     for varied in _VARIED_SETTINGS if form.has("grid") or not function.follows_length else ():
         part = varied.names if form.vectors else ""
@@ -146,25 +146,26 @@ def try_parameters(tried: Tried) -> None:
     for name in _other_offsets(tried):
         with calls.planned(f"rows placed by {name}", tests=[name]):
             calls.fault(_offset_fault(tried, name))
-    for own in tried.form.arguments:
-        if own.role == "length":
-            with calls.planned(f"a longer {own.parameter}", tests=[own.parameter]):
-                calls.fault(_length_fault(tried, own.parameter))
+    for argument in tried.form.arguments:
+        if argument.role == "length":
+            with calls.planned(f"a longer {argument.parameter}", tests=[argument.parameter]):
+                calls.fault(_length_fault(tried, argument.parameter))
 
 
 def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[str]:
     """Return the parameters that may affect values, and that no judged call varied."""
     form = function.form
     tested = {*function.found.chosen_by, *calls.tested}
-    made = not form.vectors and form.from_zero  # the length decides how long its tables are
-    for own in form.arguments:
-        fixed = form.has("qkv") and own.role == "key_heads"
+    # Without positions, the length decides how long its tables are.
+    returns_tables = not form.vectors and form.from_zero
+    for argument in form.arguments:
+        fixed = form.has("qkv") and argument.role == "key_heads"
         fixed = fixed or (
-            own.role in ("positions", "offset") and form.has(*TABLES) and not form.chosen
+            argument.role in ("positions", "offset") and form.has(*TABLES) and not form.chosen
         )
-        chosen = own.role == "layer_type" or (own.role == "length" and made)
-        if (own.role in VARYING and not fixed) or chosen:
-            tested.add(own.parameter)
+        chosen = argument.role == "layer_type" or (argument.role == "length" and returns_tables)
+        if (argument.role in VARYING and not fixed) or chosen:
+            tested.add(argument.parameter)
     names = [given.name for given in function.parameters if given.affects_values]
     return [*function.process.left_at_default, *(name for name in names if name not in tested)]
 
@@ -198,15 +199,16 @@ def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
     form, function = tried.form, tried.function
     offset = Argument("offset", name, name)
     arguments = tuple(
-        offset if own.parameter == form.position_parameter else own for own in form.arguments
+        offset if argument.parameter == form.position_parameter else argument
+        for argument in form.arguments
     )
     other = function.varied(
         last=function.last, form=replace(form, arguments=arguments, position_axes="")
     )
     x, where = _late_rows(tried, tried.last)
     wanted, values, first = (
-        _joined_results(*own, x)
-        for own in ((function, where), (other, where), (function, where - _OFFSET))
+        _joined_results(*call, x)
+        for call in ((function, where), (other, where), (function, where - _OFFSET))
     )
     if not tried.differs(values, wanted):
         return None
@@ -235,11 +237,11 @@ def _with_value(
     function: ServedFunction, name: str, role: str, value: float | str | None
 ) -> ServedFunction:
     """Return the same function with a value for a parameter; None is the value of its role."""
-    arguments = {own.parameter: own for own in function.form.arguments}
-    own = arguments.setdefault(name, Argument(role, name, name))
+    arguments = {argument.parameter: argument for argument in function.form.arguments}
+    given = arguments.setdefault(name, Argument(role, name, name))
     if value == HALF:
         value = next(iter(BY_NAME[function.form.library].halves), None)
-    arguments[name] = replace(own, value=value)
+    arguments[name] = replace(given, value=value)
     form = replace(function.form, arguments=tuple(arguments.values()))
     if role == "axis":
         if form.axes not in _BY_AXIS or not form.has(*TABLES):
@@ -274,8 +276,8 @@ def _length_fault(tried: Tried, name: str) -> Irregularity | None:
     with_length = partial(_with_value, function, name, "length")
     longer = with_length(needed + _ROWS)
     values, plain, last = (
-        _joined_results(*own, x)
-        for own in ((longer, where), (function, where), (function, where + after))
+        _joined_results(*call, x)
+        for call in ((longer, where), (function, where), (function, where + after))
     )
     if all(tried.differs(values, wanted) for wanted in (plain, last)):
         message = f"{name} changes the result, which must not depend on it"
@@ -283,7 +285,7 @@ def _length_fault(tried: Tried, name: str) -> Irregularity | None:
             Cause.UNKNOWN, message, f"called with {name}={needed + _ROWS}: results change"
         )
     if form.from_zero and function.outcome == "tables":
-        shapes = [each.shape for each in longer.answers(where[None])]
+        shapes = [result.shape for result in longer.answers(where[None])]
         if any(needed + _ROWS in shape for shape in shapes):
             return None
     elif result_or_none(function, partial(with_length(needed - 2).all_values, x, where)) is None:
@@ -342,7 +344,7 @@ def _response_fault(
         return next(chain.from_iterable(faults), None)
     whole = tried.form.has("grid") or tried.form.from_zero or len(x) < 2 * _OFFSET
     late = slice(0 if whole else _OFFSET, None)
-    plain, values = (each.all_values(x[late], where[late]) for each in (tried.function, other))
+    plain, values = (one.all_values(x[late], where[late]) for one in (tried.function, other))
     if role.response != "same":
         return _changed_response_fault(tried, other, (role.response, *given), (plain, values), late)
     if role.name == "dtype":  # the default may be coarser
@@ -353,7 +355,7 @@ def _response_fault(
     may_place = value == LEFT_PADDED and not tried.form.has("positions")
     if same or (may_place and _counts_without_padding(tried, values, x[late], where[late])):
         return None
-    lengths = [np.linalg.norm(np.concatenate(own), axis=1) for own in (values, plain)]
+    lengths = [np.linalg.norm(np.concatenate(results), axis=1) for results in (values, plain)]
     if value == ADDED and tried.differs(*lengths):
         raise InvalidInput("it takes a mask of rows")
     how = "changes the result, which must not depend on it"
@@ -408,7 +410,7 @@ def _compared_parts(
     if tried.function.outcome == "tables":  # the cosines alone may stay the same
         pairs = [(np.concatenate(values, axis=1), np.concatenate(plain, axis=1))]
     rows = slice(value in (LEFT_PADDED, ADDED), -1 if value == PADDED else None)
-    return [(own[rows], other[rows]) for own, other in pairs]
+    return [(result[rows], other[rows]) for result, other in pairs]
 
 
 def _is_scaled(
@@ -418,7 +420,7 @@ def _is_scaled(
     value: float | str | None,
 ) -> bool:
     """Return whether the value multiplies only one of q and k, as a scale of scores does."""
-    others = [pair for pair, own in zip(parts, same, strict=True) if not own]
+    others = [pair for pair, unchanged in zip(parts, same, strict=True) if not unchanged]
     return bool(others) and not any(
         tried.differs(values, plain * np.float32(value or 0)) for values, plain in others
     )
@@ -433,14 +435,16 @@ def _reference_fault(
 
     Raises: InvalidInput if a call fails, or the function matches neither.
     """
-    own = tried.reference
-    other, value = _other_reference(own, varied)
-    if not _matches(tried, own, own):
+    reference = tried.reference
+    other, value = _other_reference(reference, varied)
+    if not _matches(tried, reference, reference):
         raise InvalidInput("it differs from its own reference")
-    others = [replace(tried, pairing=one) for one in _possible_pairings(other, own, tried.pairing)]
+    others = [
+        replace(tried, pairing=one) for one in _possible_pairings(other, reference, tried.pairing)
+    ]
     if any(_matches(one, other, other) for one in others):
         return None
-    ignored = _matches(tried, other, own)
+    ignored = _matches(tried, other, reference)
     if varied.names and not ignored:
         # Some code, as for proportional RoPE, keeps the frequencies of all dimensions.
         raise InvalidInput("its frequencies differ from its reference")
@@ -465,13 +469,15 @@ def _other_reference(reference: Reference, varied: _VariedSetting) -> tuple[Refe
         raise InvalidInput("the coordinates come from a file")
     value = varied.other(given[name])
     bound = bound.scheme.bind({**given, name: value})
-    own = reference.coordinates
+    coordinates = reference.coordinates
     if reference.axes and bound.rotation.waves.coordinates is None:  # a model's video has some
         placed = bound.scheme.bind({**given, name: value, "axes": "of a video"})
         axes = placed.rotation.waves.coordinates
-        assert own is not None
+        assert coordinates is not None
         assert axes is not None
-        waves = replace(bound.rotation.waves, coordinates=replace(axes, at=own.at, file=None))
+        waves = replace(
+            bound.rotation.waves, coordinates=replace(axes, at=coordinates.at, file=None)
+        )
         bound = replace(bound, content=replace(bound.rotation, waves=waves))
     other = Reference(replace(reference.encoding, bound=bound), reference.engine)
     return other, as_text(value).replace("x", "×")
@@ -535,5 +541,5 @@ def _planes_differ(tried: Tried, values: ComplexRows, wanted: ComplexRows) -> bo
     if values.shape[1] % wanted.shape[1]:
         return True
     wanted = np.tile(wanted, (1, values.shape[1] // wanted.shape[1]))
-    planes = [np.ascontiguousarray(each).view(np.float64) for each in (values, wanted)]
+    planes = [np.ascontiguousarray(array).view(np.float64) for array in (values, wanted)]
     return tried.differs(planes[0], planes[1])

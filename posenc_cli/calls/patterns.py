@@ -292,8 +292,8 @@ def _packed(tried: _Sequence) -> Iterator[_Pair]:
     sequence, chunk = np.arange(tried.count), tried.count // 2
     positions = np.where(sequence < chunk, sequence, sequence - chunk)
     halves = (slice(0, chunk), slice(chunk, None))
-    own = np.concatenate([tried.rows(sequence[half], positions[half]) for half in halves])
-    yield tried.rows(sequence, positions), own
+    alone = np.concatenate([tried.rows(sequence[half], positions[half]) for half in halves])
+    yield tried.rows(sequence, positions), alone
 
 
 def _reordered(tried: _Sequence) -> Iterator[_Pair]:

@@ -150,13 +150,13 @@ class _RowPositions:
         if form.chosen and form.has("positions"):
             if form.follows_axes:
                 positions, keys = (
-                    reference.coordinates_at(own).astype(np.int64) for own in (positions, keys)
+                    reference.coordinates_at(array).astype(np.int64) for array in (positions, keys)
                 )  # (axes, p, n)
             first = np.arange(min(_SHOWN, int(positions.max()) + 1))
             near = np.flatnonzero(
                 np.bincount(np.concatenate([first, *map(np.ravel, (positions, keys))]))
             )
-            self.ids, self.key_ids = (np.searchsorted(near, own) for own in (positions, keys))
+            self.ids, self.key_ids = (np.searchsorted(near, array) for array in (positions, keys))
             # Like a cache, the table is longer than the sequence, so that code that counts rows
             # finds some. If the call has one row, the last is that of position 1, which no other
             # rule gives.
@@ -224,26 +224,30 @@ _ARRAYS: dict[str, Callable[[_CallArguments, Argument], dict[str, Any]]] = {
     "qkv": lambda call, _: _add_vectors(call, *call.all_vectors, values_of_v(call.all_vectors[0])),
     **dict.fromkeys(
         ("positions", "grid"),
-        lambda call, own: call.payload.array(
-            _positions(own, call.form, call.reference, call.places.ids)
+        lambda call, argument: call.payload.array(
+            _positions(argument, call.form, call.reference, call.places.ids)
         ),
     ),
-    "k_positions": lambda call, own: call.payload.array(
-        _positions(own, call.form, call.reference, call.places.key_ids)
+    "k_positions": lambda call, argument: call.payload.array(
+        _positions(argument, call.form, call.reference, call.places.key_ids)
     ),
     "inv_freq": lambda call, _: call.payload.array(call.reference.frequencies.astype(np.float32)),
-    "cos_sin": lambda call, own: {
+    "cos_sin": lambda call, argument: {
         "tuple": [
             _add_table(call, name)  # in the order of the parameter's name
-            for name in ("cos", "sin")[:: -1 if own.parameter.startswith("sin") else 1]
+            for name in ("cos", "sin")[:: -1 if argument.parameter.startswith("sin") else 1]
         ]
     },
-    **dict.fromkeys(("cos", "sin", "freqs_cis"), lambda call, own: _add_table(call, own.role)),
+    **dict.fromkeys(
+        ("cos", "sin", "freqs_cis"), lambda call, argument: _add_table(call, argument.role)
+    ),
     **dict.fromkeys(
         ("dtype", "device"),
-        lambda call, own: call.payload.attribute(own.role, str(own.value or call.form.dtype)),
+        lambda call, argument: call.payload.attribute(
+            argument.role, str(argument.value or call.form.dtype)
+        ),
     ),
-    "mask": lambda call, own: call.mask(own.value),
+    "mask": lambda call, argument: call.mask(argument.value),
 }
 """How to make the argument of a role if it is an array, or an attribute of one."""
 
@@ -253,7 +257,7 @@ _VALUES: dict[str, Callable[[_CallArguments, Argument], Any]] = {
         call.positions.shape[1] if call.form.counted else int(call.positions.max()) + 1
     ),
     "axis": lambda call, _: 1 + (call.form.axes == "bnhd"),
-    "style": lambda call, own: layout_flag(own.parameter, call.reference),
+    "style": lambda call, argument: layout_flag(argument.parameter, call.reference),
     "heads": lambda call, _: call.heads(0),
     "key_heads": lambda call, _: call.heads(-1),
     "dim": lambda call, _: (
@@ -264,7 +268,7 @@ _VALUES: dict[str, Callable[[_CallArguments, Argument], Any]] = {
     "inverse": lambda _call, _: False,
     "downscale": lambda call, _: call.reference.params.get("side") == "key",
     "sections": lambda call, _: axis_sizes(call.reference)[0],
-    **dict.fromkeys(NO_EFFECT, lambda _, own: NO_EFFECT[own.role]),
+    **dict.fromkeys(NO_EFFECT, lambda _, argument: NO_EFFECT[argument.role]),
 }
 """How to make the argument of a role if it is a number, a flag or None."""
 
@@ -344,12 +348,12 @@ def settings_by_name(reference: Reference) -> dict[str, float]:
     Those that a role covers are left out, and the length, which differs from call to call.
     """
     of_roles = ("dim", "base", "partial", "seq_len", "interleaved")
-    own = {
+    numbers = {
         name: value
         for name, value in reference.params.items()
         if isinstance(value, int | float) and name not in of_roles
     }
-    return {**own, "scaling_factor": own["factor"]} if "factor" in own else own
+    return {**numbers, "scaling_factor": numbers["factor"]} if "factor" in numbers else numbers
 
 
 def values_of_v(vectors: Vectors) -> Vectors:
@@ -364,8 +368,8 @@ def split_qkv(values: NumberArray, form: CallForm, shape: tuple[int, ...]) -> li
         if values.shape != (*shape[:-1], 3 * shape[-1]):
             return []
         of_heads = (-1, 3) if form.by_head else (3, -1)
-        each = values.reshape(*shape[:-1], *of_heads, form.columns)
-        return [part.reshape(shape) for part in np.moveaxis(each, -3 + form.by_head, 0)]
+        split = values.reshape(*shape[:-1], *of_heads, form.columns)
+        return [part.reshape(shape) for part in np.moveaxis(split, -3 + form.by_head, 0)]
     axis = form.axes.index("h") - len(form.axes) - 1 + form.by_head
     holds = values.ndim > len(form.axes) and values.shape[axis] == 3
     return list(np.moveaxis(values, axis, 0)) if holds else []
@@ -379,9 +383,9 @@ def _add_vectors(call: _CallArguments, *vectors: Vectors) -> dict[str, Any]:
     shape = list(first.shape(form.axes))
     values = first.values.astype(np.float32, copy=False).transpose(order)
     if len(vectors) > 1:
-        each = [own.values.astype(np.float32).transpose(order) for own in vectors]
+        parts = [part.values.astype(np.float32).transpose(order) for part in vectors]
         place = order.index(2) + form.by_head
-        values = np.stack([np.broadcast_to(own, whole) for own in each], axis=place)
+        values = np.stack([np.broadcast_to(part, whole) for part in parts], axis=place)
         whole.insert(place, 3)
         if "h" in form.axes:
             shape.insert(form.axes.index("h") + form.by_head, 3)
@@ -421,8 +425,8 @@ def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[s
     if form.follows_axes:  # each axis rotates all pairs
         along = reference.coordinates_at(positions) if "a" in form.table_axes else positions
         along = along[..., None]  # (axes, p, n, 1), or (1, rows, 1) to choose from
-        turns = reference.scale * np.exp(1j * along * reference.frequencies)
-        factors = turns.astype(np.complex64)
+        rotations = reference.scale * np.exp(1j * along * reference.frequencies)
+        factors = rotations.astype(np.complex64)
     else:
         once, rows = np.unique(positions, return_inverse=True)  # exact values are expensive
         factors = reference.cells(once, FLOAT32).astype(np.complex64)[rows.reshape(positions.shape)]

@@ -336,8 +336,10 @@ def roles_of(name: str, annotation: str = "") -> tuple[str, ...]:
     >>> roles_of("position"), roles_of("kind", "torch.dtype | None"), roles_of("a", "NDArray")
     (('positions', 'offset'), ('dtype',), ())
     """
-    own = _TYPE.fullmatch(annotation)
-    by_type = (role.name for role in ROLES if role.types and own and own[1].endswith(role.types))
+    match = _TYPE.fullmatch(annotation)
+    by_type = (
+        role.name for role in ROLES if role.types and match and match[1].endswith(role.types)
+    )
     return _ROLES_OF.get(name.lower().strip("_")) or tuple(by_type)
 
 

@@ -133,8 +133,8 @@ class ServedFunction:
             return "bnf"
         usual = usual_axes(form, self.process.signature)
         orders = [
-            [axis for axis in own if axis in other]
-            for own, other in ((usual, form.axes), (form.axes, usual))
+            [axis for axis in order if axis in other]
+            for order, other in ((usual, form.axes), (form.axes, usual))
         ]
         telling = form.axes and asked is None and form.has_heads and orders[0] != orders[1]
         return usual if telling else None
@@ -210,7 +210,7 @@ class ServedFunction:
         """
         ones = np.ones((positions.shape[0], 1, 1, self.form.columns))
         vectors = [Vectors(ones, positions.shape[1])] * len(self.form.vectors)
-        return [each.values for each in self.process.call(self.form, positions, vectors)]
+        return [result.values for result in self.process.call(self.form, positions, vectors)]
 
     def values_of_v(self, first: int, heads: int) -> tuple[NumberArray, NumberArray]:
         """Return the v that is given with q and k, and the third result.
@@ -336,9 +336,9 @@ class ServedFunction:
             vectors = [replace(given, rows=where.size)] * len(form.vectors)
         else:
             vectors = []
-            for own in given[: len(form.vectors)]:
+            for values in given[: len(form.vectors)]:
                 x = np.ones((1, where.size, 1, form.columns), np.float32)
-                x[0, rows, 0] = own
+                x[0, rows, 0] = values
                 vectors.append(Vectors(x, where.size))
         results = self.process.rotated(form, where, vectors)
         return [Returned(result.values[0][rows], result.dtype) for result in results]
@@ -349,8 +349,8 @@ def _join(parts: Sequence[Sequence[Returned]], axis: int = 0) -> list[Returned]:
     if len(parts) == 1:
         return list(parts[0])
     return [
-        Returned(np.concatenate([part[which].values for part in parts], axis=axis), own.dtype)
-        for which, own in enumerate(parts[0])
+        Returned(np.concatenate([part[which].values for part in parts], axis=axis), result.dtype)
+        for which, result in enumerate(parts[0])
     ]
 
 

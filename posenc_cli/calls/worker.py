@@ -179,10 +179,13 @@ def process_resources() -> list[list[str]]:
     A copy of a process has one thread and no children, and shares file positions. If loading a
     function adds to these, the process cannot be copied.
     """
-    own = Path("/proc/self")
+    process = Path("/proc/self")
     try:
-        children = [path.read_text() for path in own.glob("task/*/children")]
-        return [children, *(sorted(map(str, (own / of).iterdir())) for of in ("task", "fd"))]
+        children = [path.read_text() for path in process.glob("task/*/children")]
+        return [
+            children,
+            *(sorted(map(str, (process / kind).iterdir())) for kind in ("task", "fd")),
+        ]
     except OSError:  # not Linux
         return []
 
@@ -239,8 +242,10 @@ def load_failure(target: str, error: BaseException) -> Refused:
         why = "mistyped" if mistyped else "raised"
         return Refused(f"cannot be loaded ({error_text(error)})", why=why)
     place = target.rpartition(":")[0]
-    own = place == error.name or place.startswith(f"{error.name}.")
-    return Refused(f"cannot be loaded ({error_text(error)})", why="missing" if own else "needs")
+    is_target = place == error.name or place.startswith(f"{error.name}.")
+    return Refused(
+        f"cannot be loaded ({error_text(error)})", why="missing" if is_target else "needs"
+    )
 
 
 def load_function(target: str, find: Callable[[str], Any]) -> Any:
@@ -333,8 +338,10 @@ def make_config(fields: dict[str, Any], annotation: Any) -> Any:
     try:
         whole = transformers.AutoConfig.for_model(**fields)
     except ValueError:  # an unknown model type
-        own = annotation if hasattr(annotation, "from_dict") else transformers.PretrainedConfig
-        whole = own.from_dict(fields)
+        config_class = (
+            annotation if hasattr(annotation, "from_dict") else transformers.PretrainedConfig
+        )
+        whole = config_class.from_dict(fields)
     parts, text = [whole, *vars(whole).values()], type_name(annotation)
     named = (part for part in parts if re.search(rf"\b{type(part).__name__}\b", text))
     return next(named, None) or whole.get_text_config()
