@@ -166,11 +166,17 @@ class BatchCall:
             if values.shape[2] != x.shape[2]:
                 raise InvalidInput("the results have other shapes than q and k")
             x = np.repeat(x, values.shape[1] // x.shape[1], axis=1)
-            where = np.broadcast_to((*places, *[positions] * 2)[which][:, None], x.shape[:3])
-            every = np.ones(x.shape[:2], bool)
-            expected = self._alone(which, x[every], where[every]).reshape(x.shape)
-            wrong = self._which_differ(values[every], expected[every]).reshape(every.shape)
-            self.parts.append(BatchResult(which, where, x, values, expected, wrong, result.dtype))
+            row_positions = np.broadcast_to(
+                (*places, *[positions] * 2)[which][:, None], x.shape[:3]
+            )
+            all_heads = np.ones(x.shape[:2], bool)
+            expected = self._alone(which, x[all_heads], row_positions[all_heads]).reshape(x.shape)
+            wrong = self._which_differ(values[all_heads], expected[all_heads]).reshape(
+                all_heads.shape
+            )
+            self.parts.append(
+                BatchResult(which, row_positions, x, values, expected, wrong, result.dtype)
+            )
         self.wrong = [part for part in self.parts if part.wrong.any()]
 
     @cached_property
@@ -425,8 +431,8 @@ def called_together(
         drawn = np.arange(heads) if heads < _FEW_HEADS else np.resize(_DRAWN_HEADS, heads)
         shape = arrangement.sequences, rows, 1 + int(drawn.max()), form.columns
         given.append(generator.standard_normal(shape).astype(np.float32)[:, :, drawn])
-    where = np.add.outer(starts, np.arange(rows))
-    return BatchCall(function, form, where, given, differs, alone=alone)
+    positions = np.add.outer(starts, np.arange(rows))
+    return BatchCall(function, form, positions, given, differs, alone=alone)
 
 
 def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:

@@ -187,11 +187,11 @@ class CallLog:
         """
         kept: list[deque[tuple[bytes, NumberArray]]] = [deque() for _ in drawn]
 
-        def rows(which: int, indices: Integers, where: Integers) -> NumberArray:
-            key = indices.tobytes() + where.tobytes()
+        def rows(which: int, indices: Integers, positions: Integers) -> NumberArray:
+            key = indices.tobytes() + positions.tobytes()
             if kept[which] and kept[which][0][0] == key:
                 return kept[which].popleft()[1]
-            results = function.each_value([x[indices % SEQUENCE] for x in drawn], where)
+            results = function.each_value([x[indices % SEQUENCE] for x in drawn], positions)
             for others, values in zip(kept, results, strict=True):
                 others.append((key, values))
             kept[which].clear()
@@ -211,19 +211,19 @@ class CallLog:
         """Whether rows can be compared; false if the largest position is part of each call."""
         return self.reference.symmetric and not self.function.follows_length
 
-    def rows(self, indices: Integers, where: Integers) -> NumberArray:
+    def rows(self, indices: Integers, positions: Integers) -> NumberArray:
         """Return the results for some rows in one call, and log the call."""
-        values = self._rows(indices, where)
+        values = self._rows(indices, positions)
         # Not logged: rows that are not consecutive, if they need several calls for that; repeated
         # positions, if they choose rows of tables, which hold each position once.
         form = self.function.form
-        steps = np.diff(where if not form.chosen else np.sort(where))
+        steps = np.diff(positions if not form.chosen else np.sort(positions))
         whole = values.shape[1] / self.reference.pairs in (2, 4)  # the width of tables
         if (whole or self.function.outcome == "vectors") and (
             (steps == 1).all() or (form.any_rows and (steps.all() or not form.chosen))
         ):
             after = partial(self._as_vectors, values)
-            self.made.append(MadeCall(where, self._x[indices % SEQUENCE], after))
+            self.made.append(MadeCall(positions, self._x[indices % SEQUENCE], after))
         return values
 
     def sequence(self, count: int, first: int = 0) -> None:
@@ -323,8 +323,8 @@ def default_length_fault(
         if half:
             coarse = function.varied(last=function.last, dtype=half)
             for first, count in calls:
-                where = np.arange(first, first + count)
-                coarse.all_values(np.ones((count, columns), np.float32), where)
+                positions = np.arange(first, first + count)
+                coarse.all_values(np.ones((count, columns), np.float32), positions)
         for (first, count), log in product(calls, logs):
             log.rows(np.arange(count), np.arange(first, first + count))
         if not (half or all(_Calls(log, log.made[:1], dtype).right for log in logs)):

@@ -318,7 +318,7 @@ class FunctionProcess(CalledFunction):
         self, payload: Payload | dict[str, Any], *, positions: Integers | None = None
     ) -> tuple[dict[str, Any], bytearray]:
         self._number += 1
-        where = ""
+        call_text = ""
         if isinstance(payload, dict):
             header = {**payload, "id": self._number, "bytes": 0}
             message: list[bytes | memoryview] = [json.dumps(header).encode() + b"\n"]
@@ -332,7 +332,7 @@ class FunctionProcess(CalledFunction):
             )
             most = _SPARE + size
             call = f"{self.signature.name}({payload.names})"
-            where = f", called as {call} with {count} positions up to {last}"
+            call_text = f", called as {call} with {count} positions up to {last}"
         seconds = min(SECONDS, _SECONDS_AFTER_HANG) if self._hung else SECONDS
         deadline = time.monotonic() + seconds
         try:
@@ -345,7 +345,7 @@ class FunctionProcess(CalledFunction):
                 raise ValueError  # output of another process, or of the function
             if size > most:
                 self._end_with_error(
-                    f"returned {size} bytes, more than any result of this call has{where}"
+                    f"returned {size} bytes, more than any result of this call has{call_text}"
                 )
             data = self._exchange.bytes(size, deadline=deadline)
             said, why = answer.get("error"), answer.get("why")
@@ -353,17 +353,19 @@ class FunctionProcess(CalledFunction):
                 raise TypeError
         except Lateness:
             self._hung = True
-            self._end_with_error(f"gave no answer within {seconds:g} seconds{where}", crashed=True)
+            self._end_with_error(
+                f"gave no answer within {seconds:g} seconds{call_text}", crashed=True
+            )
         except Silence as silence:
             # A process that runs out of memory is killed, which is not a fault of the function.
             crashed = silence.ended not in (None, -signal.SIGKILL)
-            self._end_with_error(f"{_ending_text(silence.ended)}{where}", crashed=crashed)
+            self._end_with_error(f"{_ending_text(silence.ended)}{call_text}", crashed=crashed)
         except (ValueError, KeyError, TypeError, RecursionError):
             self.end()
             raise self._unreadable() from None
         if said is not None:
             first = printable_text(said.strip().partition("\n")[0])[:_MOST_CHARACTERS]
-            raise self._error_for_user(first + where * (why == "exited"), why or "", positions)
+            raise self._error_for_user(first + call_text * (why == "exited"), why or "", positions)
         return answer, data
 
     def _end_with_error(self, what: str, *, crashed: bool = False) -> NoReturn:

@@ -138,8 +138,8 @@ def _irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
     values = trial.call(x, positions)
     if not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values).all(axis=1)))
-        where = f"for a vector at position {positions[row]}; results for unit vectors are finite"
-        yield unmeasurable("returned NaN or infinity", where)
+        evidence = f"for a vector at position {positions[row]}; results for unit vectors are finite"
+        yield unmeasurable("returned NaN or infinity", evidence)
     elif vectors_differ(trial.call(x * MULTIPLE, positions) / MULTIPLE, values):
         yield unmeasurable("is not linear in x", f"f({MULTIPLE:g}·x) is not {MULTIPLE:g}·f(x)")
     elif vectors_differ(values, expected):
@@ -156,10 +156,14 @@ def _irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
 def _differing_rows(trial: FunctionTrial, values: NumberArray) -> str:
     """Return in words which rows differ from the sums of results for unit vectors."""
     wrong = [vectors_differ(*pair) for pair in zip(values, trial.expected, strict=True)]
-    at, off = trial.positions[wrong], np.abs(values - trial.expected).max()
-    where = f"position {at[0]}" if at.size == 1 else f"positions {at[0]} to {at[-1]}"
+    positions, off = trial.positions[wrong], np.abs(values - trial.expected).max()
+    places = (
+        f"position {positions[0]}"
+        if positions.size == 1
+        else f"positions {positions[0]} to {positions[-1]}"
+    )
     return (
-        f"at {where}, results for vectors differ from the sums over their unit vectors, by up to "
+        f"at {places}, results for vectors differ from the sums over their unit vectors, by up to "
         f"{off:.2g}"
     )
 

@@ -259,9 +259,9 @@ def _strided_vectors(strided: str, tried: Tried) -> Iterator[_Pair]:
     rows = tried.last + 1 if form.has("grid") else _ROWS
     x = _random_vectors(rows * heads, form.columns).reshape(1, rows, heads, form.columns)
     given = [Vectors(part, rows) for part in (x, other_vectors(x))[: len(form.vectors)]]
-    apart = [replace(part, strided=strided) for part in given]
-    where = np.arange(rows)
-    yield tried.joined_results(form, where, apart), tried.joined_results(form, where, given)
+    views = [replace(part, strided=strided) for part in given]
+    positions = np.arange(rows)
+    yield tried.joined_results(form, positions, views), tried.joined_results(form, positions, given)
 
 
 _STRIDED = {
@@ -282,14 +282,17 @@ def _values_of_v(tried: Tried) -> Iterator[Irregularity]:
 def _other_type(role: str, tried: Tried) -> Iterator[_Pair]:
     """Yield results for an offset in an array, as on a device, or for positions of int32."""
     form = tried.form
-    where = _FIRST + np.arange(_ROWS)
+    positions = _FIRST + np.arange(_ROWS)
     if role == "positions":
-        where[1:] = np.linspace(_FIRST, max(_FIRST, tried.last), _ROWS)[1:]
+        positions[1:] = np.linspace(_FIRST, max(_FIRST, tried.last), _ROWS)[1:]
     vectors = [Vectors(_random_vectors(_ROWS, form.columns)[None, :, None], _ROWS)] * len(
         form.vectors
     )
     boxed = replace(form, boxed=True)
-    yield tried.joined_results(boxed, where, vectors), tried.joined_results(form, where, vectors)
+    yield (
+        tried.joined_results(boxed, positions, vectors),
+        tried.joined_results(form, positions, vectors),
+    )
 
 
 def _type_text(role: str, tried: Tried) -> str:

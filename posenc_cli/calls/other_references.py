@@ -185,10 +185,10 @@ def _late_rows(tried: Tried, last: int, first: int = _OFFSET) -> tuple[NumberArr
 
     Raises: InvalidInput if there are none.
     """
-    x, where = _random_vectors(tried, last)
-    if where.size <= first:
+    x, positions = _random_vectors(tried, last)
+    if positions.size <= first:
         raise InvalidInput("there are too few positions")
-    return x[first:], where[first:]
+    return x[first:], positions[first:]
 
 
 def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
@@ -205,10 +205,10 @@ def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
     other = function.varied(
         last=function.last, form=replace(form, arguments=arguments, position_axes="")
     )
-    x, where = _late_rows(tried, tried.last)
+    x, positions = _late_rows(tried, tried.last)
     wanted, values, first = (
         _joined_results(*call, x)
-        for call in ((function, where), (other, where), (function, where - _OFFSET))
+        for call in ((function, positions), (other, positions), (function, positions - _OFFSET))
     )
     if not tried.differs(values, wanted):
         return None
@@ -217,9 +217,9 @@ def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
     return Irregularity(Cause.POSITION_OFFSET, f"{name} {how}", text)
 
 
-def _joined_results(function: ServedFunction, where: Integers, x: NumberArray) -> NumberArray:
+def _joined_results(function: ServedFunction, positions: Integers, x: NumberArray) -> NumberArray:
     """Return all results for vectors at positions. Shape: (n, columns of all)."""
-    return np.concatenate(function.all_values(x, where), axis=1)
+    return np.concatenate(function.all_values(x, positions), axis=1)
 
 
 def _varied_parameters(function: ServedFunction) -> Iterator[tuple[NamedParameter, Role]]:
@@ -255,10 +255,10 @@ _BY_AXIS = ("bhnd", "bnhd")
 
 
 def _counts_without_padding(
-    tried: Tried, values: Sequence[NumberArray], x: NumberArray, where: Integers
+    tried: Tried, values: Sequence[NumberArray], x: NumberArray, positions: Integers
 ) -> bool:
     """Return whether positions are counted without the first row, which is padding."""
-    wanted = _joined_results(tried.function, where[:-1], x[1:])
+    wanted = _joined_results(tried.function, positions[:-1], x[1:])
     return not tried.differs(np.concatenate(values, axis=1)[1:], wanted)
 
 
@@ -271,13 +271,13 @@ def _length_fault(tried: Tried, name: str) -> Irregularity | None:
     first, after = (0, _ROWS) if form.from_zero else (_OFFSET, 0)  # its rows may end at the length
     if function.follows_length:
         raise InvalidInput("the length is always that of the call")
-    x, where = _late_rows(tried, tried.last, first)
-    needed = where.size if form.counted else int(where[-1]) + 1
+    x, positions = _late_rows(tried, tried.last, first)
+    needed = positions.size if form.counted else int(positions[-1]) + 1
     with_length = partial(_with_value, function, name, "length")
     longer = with_length(needed + _ROWS)
     values, plain, last = (
         _joined_results(*call, x)
-        for call in ((longer, where), (function, where), (function, where + after))
+        for call in ((longer, positions), (function, positions), (function, positions + after))
     )
     if all(tried.differs(values, wanted) for wanted in (plain, last)):
         message = f"{name} changes the result, which must not depend on it"
@@ -285,10 +285,12 @@ def _length_fault(tried: Tried, name: str) -> Irregularity | None:
             Cause.UNKNOWN, message, f"called with {name}={needed + _ROWS}: results change"
         )
     if form.from_zero and function.outcome == "tables":
-        shapes = [result.shape for result in longer.answers(where[None])]
+        shapes = [result.shape for result in longer.answers(positions[None])]
         if any(needed + _ROWS in shape for shape in shapes):
             return None
-    elif result_or_none(function, partial(with_length(needed - 2).all_values, x, where)) is None:
+    elif (
+        result_or_none(function, partial(with_length(needed - 2).all_values, x, positions)) is None
+    ):
         return None
     raise InvalidInput("its result is as long as x")
 
@@ -336,7 +338,7 @@ def _response_fault(
 
     Raises: InvalidInput if the call fails.
     """
-    (name, value), (x, where) = given, _random_vectors(tried, tried.last)
+    (name, value), (x, positions) = given, _random_vectors(tried, tried.last)
     if value == HALF:
         halves = BY_NAME[tried.form.library].halves[:1]  # if there is none, nothing is compared
         at = rounded_positions(tried)
@@ -344,7 +346,7 @@ def _response_fault(
         return next(chain.from_iterable(faults), None)
     whole = tried.form.has("grid") or tried.form.from_zero or len(x) < 2 * _OFFSET
     late = slice(0 if whole else _OFFSET, None)
-    plain, values = (one.all_values(x[late], where[late]) for one in (tried.function, other))
+    plain, values = (one.all_values(x[late], positions[late]) for one in (tried.function, other))
     if role.response != "same":
         return _changed_response_fault(tried, other, (role.response, *given), (plain, values), late)
     if role.name == "dtype":  # the default may be coarser
@@ -353,7 +355,7 @@ def _response_fault(
         return fault if values[0].dtype == np.float16 else None
     same = not any(tried.differs(*pair) for pair in _compared_parts(tried, values, plain, value))
     may_place = value == LEFT_PADDED and not tried.form.has("positions")
-    if same or (may_place and _counts_without_padding(tried, values, x[late], where[late])):
+    if same or (may_place and _counts_without_padding(tried, values, x[late], positions[late])):
         return None
     lengths = [np.linalg.norm(np.concatenate(results), axis=1) for results in (values, plain)]
     if value == ADDED and tried.differs(*lengths):
@@ -377,7 +379,7 @@ def _changed_response_fault(
     Raises: InvalidInput if the call fails.
     """
     (response, name, value), (plain, values) = varied, results
-    x, where = _random_vectors(tried, tried.last)
+    x, positions = _random_vectors(tried, tried.last)
     called, parts = f"called with {name}={value}: results", _compared_parts(tried, values, plain)
     same = [not tried.differs(*pair) for pair in parts]
     if any(same) and not _is_scaled(tried, parts, same, value):
@@ -391,7 +393,7 @@ def _changed_response_fault(
         return Irregularity(
             Cause.DIRECTION, message, f"{called} are not rotated by the opposite angles"
         )
-    from_zero = _joined_results(other, where, x)[late]
+    from_zero = _joined_results(other, positions, x)[late]
     if not tried.differs(np.concatenate(values, axis=1), from_zero):
         return None
     message = f"with {name}={value}, a row's rotation depends on more than its position"
@@ -502,20 +504,20 @@ def _matches(tried: Tried, used: Reference, wanted: Reference) -> bool:
     Raises: InvalidInput if the call fails.
     """
     function, grid = tried.function, tried.form.has("grid")
-    x, where = _random_vectors(tried, prod(used.grid or ()) - 1 if grid else _ROWS)
+    x, positions = _random_vectors(tried, prod(used.grid or ()) - 1 if grid else _ROWS)
     with function.on(used):
         if function.outcome == "frequencies":
-            rates = function.returned(where)[0].values.reshape(-1)
+            rates = function.returned(positions)[0].values.reshape(-1)
             return rates.size == wanted.pairs and not tried.differs(rates, wanted.frequencies)
-        parts = function.all_values(x, where)
+        parts = function.all_values(x, positions)
     if tried.pairing is not None and parts[0].shape[1] <= max(tried.pairing.second):
         return False  # tables of fewer dimensions
     values = tried.planes(parts)
     if wanted.grid is not None and grid:
-        where = where % prod(wanted.grid)
+        positions = positions % prod(wanted.grid)
     before = _input_planes(tried, x)
     results = max(1, before.shape[1] // wanted.pairs)
-    factors = np.tile(wanted.cells(where, FLOAT64), (1, results)) * before
+    factors = np.tile(wanted.cells(positions, FLOAT64), (1, results)) * before
     return not _planes_differ(tried, values, factors)
 
 

@@ -218,8 +218,8 @@ class _Sequence:
 
     def run(self, count: int, first: int = 0) -> NumberArray:
         """Return the results of consecutive rows in one call."""
-        where = np.arange(first, first + count)
-        return self.rows(where, where)
+        positions = np.arange(first, first + count)
+        return self.rows(positions, positions)
 
     def stops(self, sizes: Sequence[int], count: int) -> list[int]:
         """Return the ends of pieces below ``count``, if the first pieces have these sizes."""

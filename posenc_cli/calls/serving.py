@@ -100,16 +100,16 @@ class ServedFunction:
         1. Far from 0, where float32 angles are coarse, only a failed call counts.
         """
         reference, last = self.process.reference, self._context - 1
-        where = np.unique(np.minimum([1, 50, _LAST_COMPARED, last], last))
+        positions = np.unique(np.minimum([1, 50, _LAST_COMPARED, last], last))
         try:
-            matrices = self.matrices(where)[0].values.astype(np.float64)
+            matrices = self.matrices(positions)[0].values.astype(np.float64)
         except InvalidInput:
             self.revive()
             return True
-        cosines = reference.cells(where, FLOAT64).real.sum(axis=1)
+        cosines = reference.cells(positions, FLOAT64).real.sum(axis=1)
         traces = 2 * cosines + self.form.columns - 2 * reference.pairs
         off = np.abs(np.trace(matrices, axis1=1, axis2=2) - traces)
-        return not (off[where <= _LAST_COMPARED] <= _TRACE_ERROR).all()
+        return not (off[positions <= _LAST_COMPARED] <= _TRACE_ERROR).all()
 
     def __exit__(self, *_: object) -> None:
         self.process.end()
@@ -278,15 +278,15 @@ class ServedFunction:
 
         Raises: InvalidInput if the function does not return them.
         """
-        form, (where, rows) = self.form, self.called_at(positions)
-        ones = [Vectors(np.ones((1, 1, 1, form.columns)), where.size)] * len(form.vectors)
-        breaks = np.flatnonzero(np.diff(where) != 1) + 1
+        form, (call_positions, rows) = self.form, self.called_at(positions)
+        ones = [Vectors(np.ones((1, 1, 1, form.columns)), call_positions.size)] * len(form.vectors)
+        breaks = np.flatnonzero(np.diff(call_positions) != 1) + 1
         if not form.any_rows and breaks.size:
-            return _join([self.returned(run) for run in np.split(where, breaks)])
-        results = self.process.call(form, where, ones)
+            return _join([self.returned(run) for run in np.split(call_positions, breaks)])
+        results = self.process.call(form, call_positions, ones)
         if self.outcome == "frequencies":
             return results
-        tables = table_rows(results, where.size, longer=form.from_zero)
+        tables = table_rows(results, call_positions.size, longer=form.from_zero)
         if tables is None:
             raise self.process.invalid(
                 "returned tables whose shape changes with the number of positions"
@@ -328,19 +328,19 @@ class ServedFunction:
         )
 
     def _call_once(
-        self, where: Integers, rows: SomeRows, given: Vectors | Sequence[Float32Rows]
+        self, positions: Integers, rows: SomeRows, given: Vectors | Sequence[Float32Rows]
     ) -> list[Returned]:
-        """Make one call at positions ``where``; only ``rows`` get the vectors and are returned."""
+        """Make one call at ``positions``; only ``rows`` get the vectors and are returned."""
         form = self.form
         if isinstance(given, Vectors):
-            vectors = [replace(given, rows=where.size)] * len(form.vectors)
+            vectors = [replace(given, rows=positions.size)] * len(form.vectors)
         else:
             vectors = []
             for values in given[: len(form.vectors)]:
-                x = np.ones((1, where.size, 1, form.columns), np.float32)
+                x = np.ones((1, positions.size, 1, form.columns), np.float32)
                 x[0, rows, 0] = values
-                vectors.append(Vectors(x, where.size))
-        results = self.process.rotated(form, where, vectors)
+                vectors.append(Vectors(x, positions.size))
+        results = self.process.rotated(form, positions, vectors)
         return [Returned(result.values[0][rows], result.dtype) for result in results]
 
 
