@@ -146,7 +146,7 @@ class Pattern(Record):
     ``pairs`` yields results with what they must equal, or a fault. If a call is ``surely``
     supported, its error ends the check. A ``last`` row is compared only if all rows before it are
     right, and a ``long`` row only if a call of the sequence is fast. A ``rare`` row may end the
-    process. ``tests`` returns the parameters that the calls vary.
+    process.
     """
 
     text: Callable[[Any], str]
@@ -156,7 +156,6 @@ class Pattern(Record):
     last: bool = False
     long: bool = False
     rare: bool = False
-    tests: Callable[[Any], Sequence[str]] = lambda _: ()
 
 
 def compare_patterns(
@@ -174,7 +173,7 @@ def compare_patterns(
         if pattern.long and tried.slow:
             calls.skip(text, SLOW)
             continue
-        planned = calls.planned(text, surely=not pattern.rare, tests=pattern.tests(tried))
+        planned = calls.planned(text, surely=not pattern.rare)
         with contextlib.nullcontext() if pattern.surely else planned:
             faults = (_fault(text, pair, differs) for pair in pattern.pairs(tried))
             if fault := next(filter(None, faults), None):
