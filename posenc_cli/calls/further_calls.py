@@ -82,8 +82,8 @@ class Tried(Record):
     pairing: ColumnPairing | None
     last: int
     calls: PlannedCalls
-    early: EarlyCall | None = None
-    by_length: bool = False
+    early: EarlyCall
+    by_length: bool
 
     @property
     def form(self) -> CallForm:
@@ -184,7 +184,6 @@ class EarlyCall:
 def _again(tried: Tried) -> Iterator[Irregularity]:
     """Yield the change of the early call since it was first made."""
     early = tried.early
-    assert early is not None
     again = early.again()
     first, then = (np.concatenate(values, axis=1) for values in (early.first, again))
     if not tried.differs(then, first):
@@ -210,10 +209,8 @@ def _again(tried: Tried) -> Iterator[Irregularity]:
 
 def _beside_long(tried: Tried) -> Iterator[_Pair]:
     """Yield the results of the early call, and of the same rows beside the last position."""
-    early = tried.early
-    assert early is not None
-    long = np.concatenate(early.again(in_long=True), axis=1)
-    yield np.concatenate(early.first, axis=1), long
+    long = np.concatenate(tried.early.again(in_long=True), axis=1)
+    yield np.concatenate(tried.early.first, axis=1), long
 
 
 _EARLY = (
@@ -238,7 +235,6 @@ def _after_half(tried: Tried, *, renewed: bool) -> Iterator[_Pair]:
     With ``renewed``, the vectors of a half precision are the first of a new process.
     """
     early, half = tried.early, halves_of(tried.function)[0]
-    assert early is not None
     if renewed:
         if not tried.function.process.renews:
             raise InvalidInput("a function of this process cannot be loaded again")
@@ -500,9 +496,7 @@ _FURTHER = (
         Pattern(
             partial(_after_text, renewed=renewed),
             partial(_after_half, renewed=renewed),
-            lambda tried: (
-                tried.early and tried.early.first and tried.takes_half(0) and not tried.calls.faults
-            ),
+            lambda tried: tried.early.first and tried.takes_half(0) and not tried.calls.faults,
             last=True,
         )
         for renewed in (False, True)
