@@ -226,9 +226,9 @@ class CallLog:
             self.made.append(MadeCall(positions, self._x[indices % SEQUENCE], after))
         return values
 
-    def sequence(self, count: int, first: int = 0) -> None:
-        """Make a call of consecutive rows."""
-        self.rows(np.arange(first, first + count), np.arange(first, first + count))
+    def sequence(self, count: int) -> None:
+        """Make a call of the first rows."""
+        self.rows(np.arange(count), np.arange(count))
 
     def _as_vectors(self, values: NumberArray) -> NumberArray:
         """Return results as vectors; tables as the rotation of (1, 0) in every pair."""

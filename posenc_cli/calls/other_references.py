@@ -180,12 +180,12 @@ def _other_offsets(tried: Tried) -> list[str]:
     return [given.name for given in others if given.name != form.position_parameter]
 
 
-def _late_rows(tried: Tried, last: int, first: int = _OFFSET) -> tuple[NumberArray, Integers]:
-    """Return random vectors, and their positions from ``first`` up to ``last`` or fewer.
+def _late_rows(tried: Tried, first: int = _OFFSET) -> tuple[NumberArray, Integers]:
+    """Return random vectors, and their positions from ``first`` on.
 
     Raises: InvalidInput if there are none.
     """
-    x, positions = _random_vectors(tried, last)
+    x, positions = _random_vectors(tried, tried.last)
     if positions.size <= first:
         raise InvalidInput("there are too few positions")
     return x[first:], positions[first:]
@@ -205,7 +205,7 @@ def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
     other = function.varied(
         last=function.last, form=replace(form, arguments=arguments, position_axes="")
     )
-    x, positions = _late_rows(tried, tried.last)
+    x, positions = _late_rows(tried)
     wanted, values, first = (
         _joined_results(*call, x)
         for call in ((function, positions), (other, positions), (function, positions - _OFFSET))
@@ -271,7 +271,7 @@ def _length_fault(tried: Tried, name: str) -> Irregularity | None:
     first, after = (0, _ROWS) if form.from_zero else (_OFFSET, 0)  # its rows may end at the length
     if function.follows_length:
         raise InvalidInput("the length is always that of the call")
-    x, positions = _late_rows(tried, tried.last, first)
+    x, positions = _late_rows(tried, first)
     needed = positions.size if form.counted else int(positions[-1]) + 1
     with_length = partial(_with_value, function, name, "length")
     longer = with_length(needed + _ROWS)
