@@ -150,8 +150,8 @@ class BatchCall:
         places: Sequence[Integers] = (),
         alone: Alone | None = None,
     ) -> None:
-        self._function, self._differs, self._own_positions = function, differs, len(positions) > 1
-        self._alone = alone or self._rotated_alone
+        self._function, self._own_positions = function, len(positions) > 1
+        alone = alone or self._rotated_alone
         own_places = places or (None,) * len(given)
         vectors = [
             Vectors(x, x.shape[1], positions=places_of_x)
@@ -169,13 +169,21 @@ class BatchCall:
             row_positions = np.broadcast_to(
                 (*places, *[positions] * 2)[which][:, None], x.shape[:3]
             )
-            all_heads = np.ones(x.shape[:2], bool)
-            expected = self._alone(which, x[all_heads], row_positions[all_heads]).reshape(x.shape)
-            wrong = self._which_differ(values[all_heads], expected[all_heads]).reshape(
-                all_heads.shape
-            )
+            of_heads, given_heads, positions_of_heads = (
+                array.reshape(-1, *array.shape[2:]) for array in (values, x, row_positions)
+            )  # (b · h, …)
+            expected = alone(which, given_heads, positions_of_heads)
+            wrong = np.array([differs(*pair) for pair in zip(of_heads, expected, strict=True)])
             self.parts.append(
-                BatchResult(which, row_positions, x, values, expected, wrong, result.dtype)
+                BatchResult(
+                    which,
+                    row_positions,
+                    x,
+                    values,
+                    expected.reshape(x.shape),
+                    wrong.reshape(x.shape[:2]),
+                    result.dtype,
+                )
             )
         self.wrong = [part for part in self.parts if part.wrong.any()]
 
@@ -295,10 +303,6 @@ class BatchCall:
         order = {keys[place]: number for number, place in enumerate(index)}
         rotated: NumberArray = values.reshape(-1, *x.shape[1:])[[order[key] for key in keys]]
         return rotated
-
-    def _which_differ(self, values: NumberArray, wanted: NumberArray) -> Flags:
-        """Return which of k arrays (n, d) differ. Shape: (k,)."""
-        return np.array([self._differs(*pair) for pair in zip(values, wanted, strict=True)])
 
 
 def _wrong_heads_text(wrong: Flags) -> str:
