@@ -164,7 +164,7 @@ class EarlyCall:
             last=self.positions.size - 1 if function.follows_length else None
         )
         self._long = function.varied(last=last)
-        self._x = _random_vectors(self.positions.size, function.form.columns)
+        self._x = random_vectors(self.positions.size, function.form.columns)
         self.first: list[NumberArray] = []
         wanted = self.positions.size > 1 and not function.form.has("grid")
         if wanted and function.outcome != "frequencies":
@@ -253,7 +253,7 @@ def _strided_vectors(strided: str, tried: Tried) -> Iterator[_Pair]:
     """Yield results for vectors whose rows or columns are not adjacent in memory, as in views."""
     form, heads = tried.form, 3 if tried.form.has_heads else 1
     rows = tried.last + 1 if form.has("grid") else _ROWS
-    x = _random_vectors(rows * heads, form.columns).reshape(1, rows, heads, form.columns)
+    x = random_vectors(rows * heads, form.columns).reshape(1, rows, heads, form.columns)
     given = [Vectors(part, rows) for part in (x, other_vectors(x))[: len(form.vectors)]]
     views = [replace(part, strided=strided) for part in given]
     positions = np.arange(rows)
@@ -281,7 +281,7 @@ def _other_type(role: str, tried: Tried) -> Iterator[_Pair]:
     positions = _FIRST + np.arange(_ROWS)
     if role == "positions":
         positions[1:] = np.linspace(_FIRST, max(_FIRST, tried.last), _ROWS)[1:]
-    vectors = [Vectors(_random_vectors(_ROWS, form.columns)[None, :, None], _ROWS)] * len(
+    vectors = [Vectors(random_vectors(_ROWS, form.columns)[None, :, None], _ROWS)] * len(
         form.vectors
     )
     boxed = replace(form, boxed=True)
@@ -336,7 +336,7 @@ def faults_in_half(
     single: bool = False,
 ) -> Iterator[Irregularity]:
     """Yield the fault of a function in a half precision that no rounding to it explains."""
-    x = round_to_half(_random_vectors(positions.size, tried.form.columns), half).astype(np.float32)
+    x = round_to_half(random_vectors(positions.size, tried.form.columns), half).astype(np.float32)
     count = 1 if single else positions.size
     values, wanted = (
         _results_in_calls_of(count, function, x, positions) for function in (other, tried.function)
@@ -417,7 +417,7 @@ def _rounded_angles(
     yield "positions, frequencies and angles", Cause.POSITION_PRECISION, angles
 
 
-def _random_vectors(rows: int, columns: int) -> NumberArray:
+def random_vectors(rows: int, columns: int) -> NumberArray:
     """Return random vectors. Shape: (rows, columns)."""
     return np.random.default_rng(31).standard_normal((rows, columns)).astype(np.float32)
 

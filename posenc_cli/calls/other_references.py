@@ -19,7 +19,7 @@ from posenc_cli.calls.arrangements import Arrangement, arrangements
 from posenc_cli.calls.batches import called_together
 from posenc_cli.calls.call_form import Argument
 from posenc_cli.calls.function_trial import NO_MAP, Irregularity
-from posenc_cli.calls.further_calls import faults_in_half, rounded_positions
+from posenc_cli.calls.further_calls import faults_in_half, random_vectors, rounded_positions
 from posenc_cli.calls.patterns import (
     PlannedCalls,
     result_or_none,
@@ -185,7 +185,7 @@ def _late_rows(tried: Tried, first: int = _OFFSET) -> tuple[NumberArray, Integer
 
     Raises: InvalidInput if there are none.
     """
-    x, positions = _random_vectors(tried, tried.last)
+    x, positions = _vectors_and_positions(tried, tried.last)
     if positions.size <= first:
         raise InvalidInput("there are too few positions")
     return x[first:], positions[first:]
@@ -338,7 +338,7 @@ def _response_fault(
 
     Raises: InvalidInput if the call fails.
     """
-    (name, value), (x, positions) = given, _random_vectors(tried, tried.last)
+    (name, value), (x, positions) = given, _vectors_and_positions(tried, tried.last)
     if value == HALF:
         halves = BY_NAME[tried.form.library].halves[:1]  # if there is none, nothing is compared
         at = rounded_positions(tried)
@@ -379,7 +379,7 @@ def _changed_response_fault(
     Raises: InvalidInput if the call fails.
     """
     (response, name, value), (plain, values) = varied, results
-    x, positions = _random_vectors(tried, tried.last)
+    x, positions = _vectors_and_positions(tried, tried.last)
     called, parts = f"called with {name}={value}: results", _compared_parts(tried, values, plain)
     same = [not tried.differs(*pair) for pair in parts]
     if any(same) and not _is_scaled(tried, parts, same, value):
@@ -504,7 +504,7 @@ def _matches(tried: Tried, used: Reference, wanted: Reference) -> bool:
     Raises: InvalidInput if the call fails.
     """
     function, grid = tried.function, tried.form.has("grid")
-    x, positions = _random_vectors(tried, prod(used.grid or ()) - 1 if grid else _ROWS)
+    x, positions = _vectors_and_positions(tried, prod(used.grid or ()) - 1 if grid else _ROWS)
     with function.on(used):
         if function.outcome == "frequencies":
             rates = function.returned(positions)[0].values.reshape(-1)
@@ -521,11 +521,10 @@ def _matches(tried: Tried, used: Reference, wanted: Reference) -> bool:
     return not _planes_differ(tried, values, factors)
 
 
-def _random_vectors(tried: Tried, last: int) -> tuple[NumberArray, Integers]:
+def _vectors_and_positions(tried: Tried, last: int) -> tuple[NumberArray, Integers]:
     """Return random vectors and their positions: those of all rows of a grid, or some."""
     rows = last + 1 if tried.form.has("grid") else min(_ROWS, last + 1)
-    x = np.random.default_rng(31).standard_normal((rows, tried.form.columns))
-    return x.astype(np.float32), np.arange(rows)
+    return random_vectors(rows, tried.form.columns), np.arange(rows)
 
 
 def _input_planes(tried: Tried, x: NumberArray) -> ComplexRows:
