@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, NumberArray
 
     Rows = Callable[[Integers, Integers], NumberArray]
-    """Results for rows of a fixed input (their indices) at positions, in one call: (n, columns)."""
+    """A call with rows of a fixed input, by index, at positions; it returns (n, columns)."""
 
     Differs = Callable[[NumberArray, NumberArray], bool]
 

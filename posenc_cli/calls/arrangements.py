@@ -91,7 +91,7 @@ class Arrangement(Record):
         One has two sequences, as a prompt with and without guidance. Those of one row have four and
         eight sequences, which kernels process at once, and 33, which exceeds buffers for 32.
         """
-        largest = self.of_heads(MOST_HEADS)
+        largest = self.with_heads(MOST_HEADS)
         others = [largest, self.square]
         if self.sequences == 1:
             others.append(replace(self, rows=1))
@@ -114,7 +114,7 @@ class Arrangement(Record):
         many = _distinct_count(_SQUARES, self.form)
         return self._with_counts(many, many, many)
 
-    def of_heads(self, counts: Sequence[int]) -> Arrangement:
+    def with_heads(self, counts: Sequence[int]) -> Arrangement:
         """Return the same with many sequences and heads, which shows errors of blocks."""
         rows = self.rows - (self.rows == _MANY_SEQUENCES)
         return self._with_counts(_MANY_SEQUENCES, _distinct_count(counts, self.form), rows)
@@ -192,14 +192,16 @@ def _batches(form: CallForm) -> list[tuple[CallForm, int, int]]:
         for axes in more
         if "b" in axes and (form.positions_per_sequence or with_positions != form)
     ]
-    of_heads = [axes for axes in more if "h" in axes and (axes == form.axes or "b" not in axes)]
+    axes_with_heads = [
+        axes for axes in more if "h" in axes and (axes == form.axes or "b" not in axes)
+    ]
     return [
         *(
             (replace(with_positions, axes=axes), SEQUENCES, SEQUENCES)
             for axes in dict.fromkeys(axes_of_each)
         ),
         *((replace(form, axes=axes), SEQUENCES, 1) for axes in more if "b" in axes),
-        *((replace(form, axes=axes), 1, 1) for axes in of_heads),
+        *((replace(form, axes=axes), 1, 1) for axes in axes_with_heads),
     ]
 
 

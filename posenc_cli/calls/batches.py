@@ -454,9 +454,9 @@ def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
         )
         batch = calls.attempt(other.text, call, surely=surely)
         if batch is None:
-            if other == arrangement.of_heads(MOST_HEADS):
+            if other == arrangement.with_heads(MOST_HEADS):
                 # Some kernels support only known numbers of heads, in smaller blocks.
-                others.append(arrangement.of_heads(MANY_HEADS))
+                others.append(arrangement.with_heads(MANY_HEADS))
         elif other.other_axes and batch.wrong and not batch.proves_other_axes(other):
             axes = "b, n, d" if other.sequences > 1 else ", ".join(other.form.axes)
             calls.skip(calls.tried.pop(), _UNSUPPORTED, untested=[f"vectors ({axes})"])
@@ -644,7 +644,7 @@ def _join_tables(parts: Sequence[NumberArray], whole: NumberArray) -> NumberArra
 
 
 _HEADS = (12, 10, 14)
-"""Heads of a call, the first of which is the length of no other axis."""
+"""Heads of a call; the first number that is not the length of another axis is used."""
 
 _ROWS = 64
 """Rows of that call."""

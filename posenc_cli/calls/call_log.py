@@ -90,7 +90,7 @@ CALL_RULES: tuple[tuple[str, Callable[[MadeCall], Integers]], ...] = (
 
 
 class RowReader:
-    """A reader of the positions at which the reference rotates vectors as a function does.
+    """A comparison of results with the reference's rotations, at given or unknown positions.
 
     ``dtype`` is the number format of the results.
     """
@@ -102,7 +102,7 @@ class RowReader:
         )
 
     def right(self, call: MadeCall, used: Integers) -> Flags:
-        """Return which rows the reference rotates so at positions ``used``. Shape: (n,)."""
+        """Return which rows are rotated as by the reference at positions ``used``. Shape: (n,)."""
         before, after = self.factors(call)
         farther = np.maximum(call.positions, np.abs(used))
         size = np.abs(call.x).max(axis=1, keepdims=True)  # (n, 1)

@@ -90,7 +90,10 @@ def apply_matrices(x: NumberArray, matrices: UnitMatrices) -> NumberArray:
 
 
 def is_half(matrices: UnitMatrices) -> bool:
-    """Return whether all values are exact in float16 or bfloat16, also if stored as float32."""
+    """Return whether values have the precision of float16 or less.
+
+    bfloat16 values arrive as float32, so float32 values of 11 significant bits count too.
+    """
     if matrices.dtype != np.float32:
         return matrices.dtype.itemsize < 4
     return not bool((np.ascontiguousarray(matrices).view(np.uint32) & np.uint32(0x1FFF)).any())

@@ -343,7 +343,7 @@ def role_settings(reference: Reference) -> dict[str, Any]:
 
 
 def settings_by_name(reference: Reference) -> dict[str, float]:
-    """Return the reference's parameters, for parameters of a class with the same names.
+    """Return the reference's numbers by name, for parameters of a class with the same names.
 
     Those that a role covers are left out, and the length, which differs from call to call.
     """
