@@ -361,12 +361,10 @@ class _Calls:
 
     @property
     def right(self) -> bool:
-        """Whether all rows are rotated as by the reference."""
         return not self._wrong
 
     @property
     def first_wrong(self) -> str:
-        """The first wrong call in words."""
         return f"{rows_text({self._wrong[0].rows})} from position {self._wrong[0].start} on"
 
     def causes(self) -> tuple[Irregularity, ...]:

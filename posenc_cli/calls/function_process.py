@@ -451,7 +451,6 @@ def name_of_function(function: Callable[..., Any]) -> str:
 
 
 def _ending_text(status: int | None) -> str:
-    """Return in words how a process stopped sending."""
     if status is None:
         return "closed the pipe that carries its results"
     if status < 0:

@@ -362,7 +362,6 @@ def faults_in_half(
 def _results_in_calls_of(
     count: int, function: ServedFunction, x: NumberArray, positions: Integers
 ) -> list[NumberArray]:
-    """Return the results of rows in calls of ``count`` rows."""
     parts = [
         function.all_values(x[row : row + count], positions[row : row + count])
         for row in range(0, positions.size, count)

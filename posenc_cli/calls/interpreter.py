@@ -76,5 +76,4 @@ def chosen_python(asked: str | None, module: str = "") -> str:
 
 
 def _python_in(folder: Path) -> str | None:
-    """Return the interpreter in the folder of an environment."""
     return shutil.which("python", path=str(folder / "bin"))

@@ -216,7 +216,6 @@ class _Sequence:
         return whole
 
     def run(self, count: int, first: int = 0) -> NumberArray:
-        """Return the results of consecutive rows in one call."""
         positions = np.arange(first, first + count)
         return self.rows(positions, positions)
 
@@ -254,7 +253,6 @@ def rows_text(sizes: set[int]) -> str:
 
 
 def _chunks_text(sizes: Sequence[int], tried: _Sequence) -> str:
-    """Return the chunks of a sequence in words."""
     count = tried.length(sizes)
     if not sizes:
         return f"a prefill of {count - _STEPS} and steps of one"

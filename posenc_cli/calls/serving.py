@@ -345,7 +345,6 @@ class ServedFunction:
 
 
 def _join(parts: Sequence[Sequence[Returned]], axis: int = 0) -> list[Returned]:
-    """Join the results of several calls."""
     if len(parts) == 1:
         return list(parts[0])
     return [
