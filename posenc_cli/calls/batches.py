@@ -150,12 +150,12 @@ class BatchCall:
         places: Sequence[Integers] = (),
         alone: Alone | None = None,
     ) -> None:
-        self._function, self._own_positions = function, len(positions) > 1
+        self._function, self._separate_positions = function, len(positions) > 1
         alone = alone or self._rotated_alone
-        own_places = places or (None,) * len(given)
+        places_of_results = places or (None,) * len(given)
         vectors = [
             Vectors(x, x.shape[1], positions=places_of_x)
-            for x, places_of_x in zip(given, own_places, strict=True)
+            for x, places_of_x in zip(given, places_of_results, strict=True)
         ]
         results = function.process.rotated(form, positions, vectors)
         self.parts: list[BatchResult] = []
@@ -228,7 +228,7 @@ class BatchCall:
         if not all(part.wrong.all() for part in self.parts) or self.rotates or self.follows_places:
             return True
         advance = all((np.diff(positions, axis=2) > 0).all() for positions in self.read)
-        moved = bool(self.read) and not self.by_head and (self._own_positions or advance)
+        moved = bool(self.read) and not self.by_head and (self._separate_positions or advance)
         return len(self.parts[0].x) > 1 and (self.unrotated or moved)
 
     def proves_other_axes(self, arrangement: Arrangement) -> bool:
@@ -445,13 +445,11 @@ def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
     others += with_fewer_axes(arrangement.form)
     form = replace(tried.form, axes=arrangement.form.axes)
     shared = replace(arrangement, form=form, places=1)  # positions of one sequence for all
-    own_places = arrangement.places
-    others += [shared] * (own_places > 1 and not form.positions_per_sequence)
+    places = arrangement.places
+    others += [shared] * (places > 1 and not form.positions_per_sequence)
     for other in others:
         call = partial(called_together, tried.function, other, tried.differs)
-        surely = (
-            not other.other_axes and other.key_heads != 1 and other.places >= min(own_places, 2)
-        )
+        surely = not other.other_axes and other.key_heads != 1 and other.places >= min(places, 2)
         batch = calls.attempt(other.text, call, surely=surely)
         if batch is None:
             if other == arrangement.with_heads(MOST_HEADS):

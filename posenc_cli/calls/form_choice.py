@@ -277,12 +277,12 @@ class FormChoice:
         self.form = wrong or right or short
 
     def _longer_form(
-        self, own_form: CallForm, longer: Iterable[CallForm]
+        self, short_form: CallForm, longer: Iterable[CallForm]
     ) -> tuple[CallForm | None, bool]:
         """Return a form of longer tables, and whether its results match short tables."""
         wrong: CallForm | None = None
         for form in longer:
-            both = self._results_of_both(form, own_form)
+            both = self._results_of_both(form, short_form)
             if both and _all_close(*both[1:]):
                 return form, True
             # It may change only columns that tables of the call's rows change.

@@ -168,9 +168,9 @@ class EarlyCall:
         self.first: list[NumberArray] = []
         wanted = self.positions.size > 1 and not function.form.has("grid")
         if wanted and function.outcome != "frequencies":
-            self.first = calls.attempt(self.text, self.again) or []
+            self.first = calls.attempt(self.text, self.repeat) or []
 
-    def again(self, *, half: str | None = None, in_long: bool = False) -> list[NumberArray]:
+    def repeat(self, *, half: str | None = None, in_long: bool = False) -> list[NumberArray]:
         """Return the results of the call, perhaps in a half precision or up to the last position.
 
         Raises: InvalidInput if the function does not return them.
@@ -181,22 +181,22 @@ class EarlyCall:
         return function.all_values(self._x, self.positions)
 
 
-def _again(tried: Tried) -> Iterator[Irregularity]:
+def _early_call_change(tried: Tried) -> Iterator[Irregularity]:
     """Yield the change of the early call since it was first made."""
     early = tried.early
-    again = early.again()
-    first, then = (np.concatenate(values, axis=1) for values in (early.first, again))
+    repeated = early.repeat()
+    first, then = (np.concatenate(values, axis=1) for values in (early.first, repeated))
     if not tried.differs(then, first):
         return
     text = (
         f"positions 0 to {early.positions[-1]} differ by up to {np.abs(then - first).max():.2g} "
         "when called again after longer calls"
     )
-    in_long = result_or_none(tried.function, partial(early.again, in_long=True)) or early.first
+    in_long = result_or_none(tried.function, partial(early.repeat, in_long=True)) or early.first
     if tried.differs(then, np.concatenate(in_long, axis=1)):
         yield Irregularity(Cause.UNKNOWN, f"the function {UNSTEADY}", text)
         return
-    before, after = (tried.planes(parts) for parts in (early.first, again))
+    before, after = (tried.planes(parts) for parts in (early.first, repeated))
     shifted = before * np.exp(1j * np.outer(early.positions, np.angle(after[1] * before[1].conj())))
     by_rates = np.abs(after - shifted).max() <= 0.01 * np.abs(after - before).max()
     yield Irregularity(
@@ -209,12 +209,14 @@ def _again(tried: Tried) -> Iterator[Irregularity]:
 
 def _beside_long(tried: Tried) -> Iterator[_Pair]:
     """Yield the results of the early call, and of the same rows beside the last position."""
-    long = np.concatenate(tried.early.again(in_long=True), axis=1)
+    long = np.concatenate(tried.early.repeat(in_long=True), axis=1)
     yield np.concatenate(tried.early.first, axis=1), long
 
 
 _EARLY = (
-    Pattern(lambda _: EarlyCall.text, _again, lambda tried: tried.early.first, surely=True),
+    Pattern(
+        lambda _: EarlyCall.text, _early_call_change, lambda tried: tried.early.first, surely=True
+    ),
     Pattern(
         lambda tried: f"a short call beside one up to position {tried.last}",
         _beside_long,
@@ -239,8 +241,8 @@ def _after_half(tried: Tried, *, renewed: bool) -> Iterator[_Pair]:
         if not tried.function.process.renews:
             raise InvalidInput("a function of this process cannot be loaded again")
         tried.function.process.renew()
-        early.again(half=half)
-    yield np.concatenate(early.again(), axis=1), np.concatenate(early.first, axis=1)
+        early.repeat(half=half)
+    yield np.concatenate(early.repeat(), axis=1), np.concatenate(early.first, axis=1)
 
 
 def _after_text(tried: Tried, *, renewed: bool) -> str:
@@ -266,7 +268,7 @@ _STRIDED = {
 }
 
 
-def _values_of_v(tried: Tried) -> Iterator[Irregularity]:
+def _changed_v(tried: Tried) -> Iterator[Irregularity]:
     """Yield the fault of a v that is given with q and k, and is changed."""
     for first, heads in ((0, 3), (0 if tried.form.from_zero else _FIRST, 11)):
         given, left = tried.function.values_of_v(first, heads)
@@ -275,7 +277,7 @@ def _values_of_v(tried: Tried) -> Iterator[Irregularity]:
             yield Irregularity(Cause.UNKNOWN, "v is changed; only q and k should rotate", text)
 
 
-def _other_type(role: str, tried: Tried) -> Iterator[_Pair]:
+def _results_in_other_type(role: str, tried: Tried) -> Iterator[_Pair]:
     """Yield results for an offset in an array, as on a device, or for positions of int32."""
     form = tried.form
     positions = _FIRST + np.arange(_ROWS)
@@ -300,7 +302,7 @@ _TYPES = {"offset": "as an array", "positions": "of int32"}
 """Other types of an offset and of positions."""
 
 
-def _in_half(which: int, called: str, tried: Tried) -> Iterator[Irregularity]:
+def _half_precision_faults(which: int, called: str, tried: Tried) -> Iterator[Irregularity]:
     """Yield the fault for vectors in a half precision: all in one call, or row by row."""
     half = halves_of(tried.function)[which]
     other = tried.function.varied(last=tried.function.last, dtype=half)
@@ -421,7 +423,7 @@ def random_vectors(rows: int, columns: int) -> NumberArray:
     return np.random.default_rng(31).standard_normal((rows, columns)).astype(np.float32)
 
 
-def _of_half(which: int, called: str, tried: Tried) -> str:
+def _half_text(which: int, called: str, tried: Tried) -> str:
     return f"{called} of {halves_of(tried.function)[which]}"
 
 
@@ -430,8 +432,8 @@ _OF = dict.fromkeys((_SINGLE, _PAST), _VECTORS)
 
 _LATER_CALLS = tuple(
     Pattern(
-        partial(_of_half, which, _PAST),
-        partial(_in_half, which, _PAST),
+        partial(_half_text, which, _PAST),
+        partial(_half_precision_faults, which, _PAST),
         partial(
             lambda which, tried: (
                 tried.takes_half(which)
@@ -451,13 +453,13 @@ _LATER_CALLS = tuple(
 _FURTHER = (
     Pattern(
         lambda _: "v beside q and k",
-        _values_of_v,
+        _changed_v,
         lambda tried: tried.rotates and tried.form.has("v", "qkv"),
     ),
     *(
         Pattern(
             partial(_type_text, role),
-            partial(_other_type, role),
+            partial(_results_in_other_type, role),
             partial(
                 lambda role, tried: (
                     tried.rotates and tried.form.has(role) and not tried.form.follows_axes
@@ -477,8 +479,8 @@ _FURTHER = (
     ),
     *(
         Pattern(
-            partial(_of_half, which, called),
-            partial(_in_half, which, called),
+            partial(_half_text, which, called),
+            partial(_half_precision_faults, which, called),
             partial(
                 lambda which, called, tried: (
                     tried.takes_half(which) and (called == _VECTORS or tried.takes_single_rows)

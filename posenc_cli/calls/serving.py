@@ -62,7 +62,7 @@ class ServedFunction:
         self.process = called_function(target, reference, asked, context=context)
         self._context, self.last, self.dtype = context, last, "float32"
         self._choice: FormChoice | None = None
-        self.own_form: CallForm | None = None
+        self.other_form: CallForm | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -117,7 +117,7 @@ class ServedFunction:
     @property
     def form(self) -> CallForm:
         """The form in which it is called."""
-        form = self.own_form or self.found.form
+        form = self.other_form or self.found.form
         return form if form.dtype == self.dtype else replace(form, dtype=self.dtype)
 
     @property
@@ -242,7 +242,7 @@ class ServedFunction:
     ) -> Self:
         """Return the same function with another last position, number format or form."""
         other = copy(self)
-        other.last, other.dtype, other.own_form = last, dtype, form
+        other.last, other.dtype, other.other_form = last, dtype, form
         return other
 
     @property
