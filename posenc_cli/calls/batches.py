@@ -553,7 +553,7 @@ def _called_at_places(
 def try_keys(tried: Tried) -> None:
     """Call a function with positions of k that differ from those of q.
 
-    Also call it with more rows and more heads of q than of k, if its form allows.
+    Also call it with fewer rows of q than of k, and with more heads of q if its form allows.
     """
     form, calls, positions = tried.form, tried.calls, _FIRST + np.arange(_KEYS)[None]
     name = next((given.parameter for given in form.arguments if given.role == "k_positions"), "")

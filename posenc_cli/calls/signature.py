@@ -57,7 +57,7 @@ class NamedParameter(Record):
         return text
 
     def has_other_meaning(self, role: str) -> bool:
-        """Return whether the default shows another meaning: an axis, or a first position."""
+        """Return whether an optional parameter means an axis, or a first position, instead."""
         if role == "dim":
             return self.name in ("dim", "dims")
         return role == "base" and self.default != "None" and float(self.setting or 2) <= 1
