@@ -1,4 +1,4 @@
-"""Array frameworks: how to make, read and recognize the arrays of each.
+"""Make, read and recognize the arrays of each framework.
 
 The table ``FRAMEWORKS`` serves the library and the process of a user's function. That process may
 be any Python from 3.8 on, without posenc. This module imports no framework except NumPy: a row of
@@ -51,7 +51,7 @@ def _numpy() -> Any:
     return numpy
 
 
-def _jax_beside(x: Any, like: Any) -> Any:
+def _to_jax_device(x: Any, like: Any) -> Any:
     """Move an array to the device of another, if that has values and a single device."""
     devices = () if is_traced(like) else like.devices()
     return sys.modules["jax"].device_put(x, *devices) if len(devices) == 1 else x
@@ -81,7 +81,7 @@ FRAMEWORKS = (
         join=lambda xp, parts: xp.cat(parts, -1),
         beside=lambda x, like: x.to(like.device),
     ),
-    Framework("jax", "jax.numpy", ("jax", "jaxlib", "flax", "equinox"), beside=_jax_beside),
+    Framework("jax", "jax.numpy", ("jax", "jaxlib", "flax", "equinox"), beside=_to_jax_device),
     Framework(
         "mlx",
         "mlx.core",
@@ -134,7 +134,7 @@ FRAMEWORKS = (
         cast=lambda _xp, x, dtype: x.astype(dtype),  # ml_dtypes adds names
     ),
 )
-"""NumPy is last: a function that may also take another framework is tried with that one first."""
+"""NumPy is last: a function that may support another framework is tried with that one first."""
 
 BY_NAME = {row.name: row for row in FRAMEWORKS}
 _BY_PACKAGE = {package: row for row in FRAMEWORKS for package in row.packages}
@@ -145,26 +145,26 @@ _FORMATS = {"float": "float32", "half": "float16", "double": "float64", "__bf16"
 
 
 def framework_of(value: Any) -> Framework | None:
-    """The framework of an array, by the package of its type, or None if it is not an array."""
-    row = _row_of_type(type(value))  # type: ignore[arg-type]  # mypy: type is not Hashable
+    """Return the framework of an array, by the package of its type, or None for other values."""
+    row = _framework_of_type(type(value))  # type: ignore[arg-type]  # mypy: type is not Hashable
     return row if row and hasattr(value, "shape") and hasattr(value, "dtype") else None
 
 
 @lru_cache(maxsize=64)
-def _row_of_type(kind: type) -> Framework | None:
-    row = next(filter(None, map(_row_of, _packages(kind))), None)
+def _framework_of_type(kind: type) -> Framework | None:
+    row = next(filter(None, map(_framework_of_package, _packages(kind))), None)
     return _STANDARD if row is None and hasattr(kind, "__array_namespace__") else row
 
 
-def _row_of(package: str) -> Framework | None:
-    """The framework of a package; for Keras, that of its backend."""
+def _framework_of_package(package: str) -> Framework | None:
+    """Return the framework of a package; for Keras, that of its backend."""
     if package == "keras" and package in sys.modules:
         package = str(sys.modules[package].backend.backend())
     return _BY_PACKAGE.get(package)
 
 
 def namespace_of(row: Framework, like: Any = None) -> Any:
-    """The module of a framework's functions, or the namespace that an array returns.
+    """Return the module of a framework's functions, or the namespace that an array returns.
 
     The module is already loaded: by the user, or by the function under test that imports it.
     """
@@ -172,22 +172,22 @@ def namespace_of(row: Framework, like: Any = None) -> Any:
 
 
 def format_name(dtype: Any) -> str:
-    """The name of a number format of any framework: ``float32``, ``bfloat16``."""
-    # NumPy takes 5 µs to write a name: a third of the time for 4,096 × 64 values of an encoding.
-    if (known := _CHARACTERS.get(getattr(dtype, "char", ""))) is not None:
-        return known
+    """Return the name of a number format of any framework: ``float32``, ``bfloat16``."""
+    # NumPy needs 5 µs to write a name: a third of the time for 4,096 × 64 values of an encoding.
+    if (short := _CHARACTERS.get(getattr(dtype, "char", ""))) is not None:
+        return short
     text = str(dtype)
     text = text.rpartition(".")[2] if "." in text else getattr(dtype, "name", text)
     return _FORMATS.get(text, text)
 
 
 def is_traced(value: Any) -> bool:
-    """Whether an array has no values yet: inside ``jax.jit``, ``jax.grad`` or ``tf.function``."""
+    """Return whether an array has no values yet: in ``jax.jit``, ``jax.grad``, ``tf.function``."""
     return any(kind.__name__ in ("Tracer", "SymbolicTensor") for kind in type(value).__mro__)
 
 
 def made_array(row: Framework, values: Any, dtype: str, like: Any = None) -> Any:
-    """An array of a framework. For bfloat16, ``values`` holds the bits in 16-bit words.
+    """Make an array of a framework. For bfloat16, ``values`` holds the bits in 16-bit words.
 
     Raises: TypeError if the framework has no such format and would use another.
     """
@@ -202,7 +202,7 @@ def made_array(row: Framework, values: Any, dtype: str, like: Any = None) -> Any
 
 
 def as_numpy(value: Any) -> tuple[Any, str]:
-    """An array as NumPy's, and the name of its own format; bfloat16 becomes float32, exactly.
+    """Return an array as NumPy's, and the name of its format; bfloat16 becomes float32, exactly.
 
     Raises: what the framework raises.
     """
@@ -223,7 +223,7 @@ def _readable(values: Any) -> Any:
 
 
 def innermost(called_part: Any) -> Any:
-    """The function that a class or an object calls, without its decorators."""
+    """Return the function that a class or an object calls, without its decorators."""
     if not hasattr(called_part, "__globals__") and not hasattr(called_part, "__wrapped__"):
         kind = called_part if isinstance(called_part, type) else type(called_part)
         own = getattr(kind, "forward", kind.__call__)
@@ -235,7 +235,7 @@ def innermost(called_part: Any) -> Any:
 
 
 def likely_frameworks(function: Any, part: Any, annotations: list[Any]) -> list[str]:
-    """The loaded frameworks whose arrays a function may take, the likeliest first.
+    """Return the loaded frameworks whose arrays a function may accept, likeliest first.
 
     The order is: annotations, the type of the callable, names in its code, all names of its module,
     then NumPy and torch. ``part`` is the part of the function that is called.
@@ -245,12 +245,12 @@ def likely_frameworks(function: Any, part: Any, annotations: list[Any]) -> list[
     home = getattr(part, "__globals__", {})
     ranked: dict[str, None] = {}
     for packages in (
-        (package for text in annotations for package in _named_in(text, home)),
+        (package for text in annotations for package in _packages_in_annotation(text, home)),
         _packages(type(function), function),
-        _in_code(getattr(part, "__code__", None), home),
+        _packages_in_code(getattr(part, "__code__", None), home),
         (package for value in list(home.values()) for package in _packages(value, type(value))),
     ):
-        met = set(map(_row_of, packages))
+        met = set(map(_framework_of_package, packages))
         ranked.update(dict.fromkeys(row.name for row in FRAMEWORKS if row in met))
     loaded = loaded_frameworks()
     names = [*ranked, "numpy", "torch"]
@@ -258,12 +258,12 @@ def likely_frameworks(function: Any, part: Any, annotations: list[Any]) -> list[
 
 
 def loaded_frameworks() -> list[str]:
-    """The frameworks whose modules are loaded, and NumPy."""
+    """Return the frameworks whose modules are loaded, and NumPy."""
     return [row.name for row in FRAMEWORKS if row.name == "numpy" or row.module in sys.modules]
 
 
 def _packages(*values: Any) -> Iterator[str]:
-    """The top-level packages of modules, and of types with all their base classes."""
+    """Yield the top-level packages of modules, and of types with all their base classes."""
     for value in values:
         for kind in value.__mro__ if isinstance(value, type) else (value,):
             try:
@@ -274,8 +274,8 @@ def _packages(*values: Any) -> Iterator[str]:
             yield name.partition(".")[0]
 
 
-def _named_in(annotation: Any, home: Any) -> Iterator[str]:
-    """The packages of the types that an annotation names, also if it is a string."""
+def _packages_in_annotation(annotation: Any, home: Any) -> Iterator[str]:
+    """Yield the packages of the types that an annotation names, also if it is a string."""
     text = annotation if isinstance(annotation, str) else repr(annotation)
     for name in re.findall(r"(?<![\w.])[A-Za-z_]\w*", text):
         yield name
@@ -283,11 +283,11 @@ def _named_in(annotation: Any, home: Any) -> Iterator[str]:
             yield from _packages(home[name])
 
 
-def _in_code(code: Any, home: Any) -> Iterator[str]:
-    """The packages that a function's code names or imports."""
+def _packages_in_code(code: Any, home: Any) -> Iterator[str]:
+    """Yield the packages that a function's code names or imports."""
     for name in getattr(code, "co_names", ()):
-        yield name.partition(".")[0].replace("numpy", "")  # tensors too have a method numpy
+        yield name.partition(".")[0].replace("numpy", "")  # numpy is also a method of tensors
         if name in home:
             yield from _packages(home[name], type(home[name]))
     for constant in getattr(code, "co_consts", ()):
-        yield from _in_code(constant, home)
+        yield from _packages_in_code(constant, home)

@@ -1,4 +1,4 @@
-"""The result of a user's function: arrays, and the tables or frequencies they may be."""
+"""Read the result of a user's function: arrays, and the tables or frequencies that they may be."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, NumberArray
 
     Rows = Callable[[Integers, Integers], NumberArray]
-    """The results of some rows of a fixed input, in one call, at these positions: (n, columns)."""
+    """A call with rows of a fixed input, by index, at positions; it returns (n, columns)."""
 
     Differs = Callable[[NumberArray, NumberArray], bool]
 
@@ -30,7 +30,7 @@ class Returned(Record):
 
 
 def check_description(answer: dict[str, Any]) -> None:
-    """Refuse what is no description of a function: its names and defaults are texts.
+    """Refuse a description of a function whose names and defaults are not texts.
 
     Raises: KeyError or TypeError.
     """
@@ -43,9 +43,9 @@ def check_description(answer: dict[str, Any]) -> None:
 
 
 def returned_arrays(answer: dict[str, Any], data: bytearray) -> list[Returned]:
-    """The arrays of an answer.
+    """Return the arrays of an answer.
 
-    Raises: ValueError, KeyError, TypeError, AttributeError or OverflowError for what is none.
+    Raises: ValueError, KeyError, TypeError, AttributeError or OverflowError for an invalid answer.
     """
     results, start = [], 0
     for form in answer["results"]:
@@ -70,17 +70,17 @@ def returned_arrays(answer: dict[str, Any], data: bytearray) -> list[Returned]:
 def table_rows(
     results: list[Returned], rows: int, *, longer: bool = False
 ) -> list[Returned] | None:
-    """Cosines and sines, a row each; None where results are no tables of so many rows.
+    """Return cosines and sines, one row per position, or None if results are not such tables.
 
-    They are a pair of tables, complex numbers, pairs of a cosine and a sine beside each other, all
-    sines beside all cosines, the 2 × 2 matrix of each pair, or angles, and perhaps a factor of all;
-    axes of length 1 do not count. With ``longer`` rows are those from position 0 on, and a pair of
-    tables may have more, of which the first are given.
+    Results may be a pair of tables, complex numbers, adjacent pairs of a cosine and a sine, all
+    sines beside all cosines, the 2 × 2 matrix of each pair, or angles. A factor of all values may
+    follow. Axes of length 1 are ignored. With ``longer`` the rows begin at position 0, and a pair
+    of tables may have more than ``rows``, of which the first are returned.
     """
     if len(results) == 1 or (len(results) == 2 and results[1].values.ndim == 0):
         pair = _cosines_and_sines(*results, from_zero=longer)
     else:
-        pair = results if [each.values.dtype.kind for each in results] == ["f", "f"] else []
+        pair = results if [result.values.dtype.kind for result in results] == ["f", "f"] else []
     tables = []
     for result in pair:
         values = result.values
@@ -97,14 +97,14 @@ def table_rows(
 def _cosines_and_sines(
     result: Returned, factor: Returned | None = None, *, from_zero: bool
 ) -> list[Returned]:
-    """Both tables that one array holds, times a factor; none where it is no such array."""
+    """Return both tables that one array holds, times a factor; nothing if it holds none."""
     only, dtype = result.values, result.dtype
     if only.dtype.kind == "c":
         cos, sin, dtype = only.real, only.imag, f"float{4 * only.dtype.itemsize}"
     elif only.ndim > 3 and only.shape[-2:] == (2, 2):
         cos, sin = only[..., 0, 0], only[..., 1, 0]
-        turns = np.stack([cos, -sin, sin, cos], axis=-1).reshape(only.shape)
-        if not np.array_equal(turns, only):
+        rotations = np.stack([cos, -sin, sin, cos], axis=-1).reshape(only.shape)
+        if not np.array_equal(rotations, only):
             return []
     elif only.shape[-1:] == (2,):
         cos, sin = only[..., 0], only[..., 1]
@@ -117,12 +117,12 @@ def _cosines_and_sines(
 
 
 def _are_angles(table: NumberArray) -> bool:
-    """Whether a table (n, d) from position 0 on is not of sines beside cosines, as GPT-J's is."""
+    """Return whether a table (n, d) from position 0 on is not sines beside cosines, as in GPT-J."""
     squares = np.square(np.split(table, 2, axis=1)).sum(axis=0)
     return not (squares.min() > 0.5 and np.ptp(squares) <= 0.01 * squares.min())
 
 
 def is_frequencies(result: Returned, pairs: int) -> bool:
-    """Whether a result is a frequency for each pair."""
+    """Return whether a result is one frequency per pair."""
     values = result.values
     return values.dtype.kind == "f" and values.size == max(values.shape, default=0) == pairs

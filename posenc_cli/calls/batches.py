@@ -1,8 +1,8 @@
-"""Calls with several sequences and heads: each head must come out as in a call of its own.
+"""Call a function with several sequences and heads, and compare each head with a call of its own.
 
-Sequences are at different positions if the function can be given them, and k has fewer heads than q
-if such a call succeeds. A call may have more axes than the one that was found first. It counts only
-if some of its heads or all of its rotated dimensions are right, or if its sequences are rotated at
+Sequences are at different positions if the function accepts positions for each. k has fewer heads
+than q if such a call succeeds. A call may have more axes than the form that was found first. It
+counts only if some heads or all rotated dimensions are right, or if its sequences are rotated at
 other positions. Otherwise the function may not support these axes, and line 1 says "not tested".
 """
 
@@ -21,15 +21,15 @@ from posenc_cli.calls.arrangements import (
     STARTS,
     Arrangement,
     arrangements,
-    far,
-    must_hold,
-    of_fewer_axes,
-    sizes_apart,
+    at_last_positions,
+    distinct_sizes,
+    surely_supported,
+    with_fewer_axes,
 )
 from posenc_cli.calls.call_log import MadeCall, RowReader
 from posenc_cli.calls.called_function import Crash, Dropped
 from posenc_cli.calls.function_trial import NO_MAP, Irregularity, vectors_differ
-from posenc_cli.calls.patterns import given_by
+from posenc_cli.calls.patterns import result_or_none
 from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.roles import TABLES
 from posenc_cli.errors import InvalidInput
@@ -58,13 +58,14 @@ _FEW_HEADS = 20
 """With fewer heads, each has its own vectors."""
 
 _ADVANCE = 0.01
-"""How far the factors of neighbouring positions are apart in some pair: by far more than rounding,
-and less than the first pair of an encoding rotates with a scaling of 64."""
+"""Least difference between the factors of neighbouring positions in some pair.
+
+It is far above rounding, and below the rotation of the first pair with a scaling of 64."""
 
 _SHAPED = "returned an array of shape"
 
 _LISTED = 3
-"""Up to so many sequences, heads or rows are listed one by one."""
+"""Most sequences, heads or rows that are listed one by one."""
 
 _BATCH = "several sequences or heads in one call"
 
@@ -74,11 +75,12 @@ _MOST_VALUES = 1 << 24
 """Values of one batch. A grid of 4096 patches with heads of 128 values has 9 million."""
 
 
-class PartOfCall(Record):
-    """One result of a call with several sequences and heads, and what each head gives alone.
+class BatchResult(Record):
+    """One result of a call with several sequences and heads, and the result of each head alone.
 
-    ``x``, ``values`` and ``alone`` are (b, h, n, d), ``places`` (b, h, n) are the positions of
-    rows, ``wrong`` (b, h) says which heads differ, ``dtype`` is the number format of the result.
+    ``x``, ``values`` and ``alone`` are (b, h, n, d). ``places`` (b, h, n) are the positions of
+    rows. ``wrong`` (b, h) marks the heads that differ. ``dtype`` is the number format of the
+    result.
     """
 
     which: int
@@ -98,19 +100,19 @@ class PartOfCall(Record):
 
     @property
     def _call(self) -> MadeCall:
-        """All heads of all sequences as the rows of one call."""
-        x, values = (own.reshape(-1, own.shape[3]) for own in (self.x, self.values))
+        x, values = (array.reshape(-1, array.shape[3]) for array in (self.x, self.values))
         return MadeCall(self.places.reshape(-1), x, lambda: values)
 
     def read(self, reference: Reference) -> Integers | None:
-        """The positions (b, h, n) at which all rows are rotated; None if some row shows none."""
+        """Return the positions (b, h, n) that rows are rotated at; None if one cannot be read."""
         read = RowReader(reference, self.dtype).positions(self._call)
         return None if read is None else read.reshape(self.places.shape)
 
     def follows_places(self, reference: Reference) -> bool:
-        """Whether a factor for each pair and position gives all heads, and the next is another.
+        """Return whether one factor for each pair and position gives all heads.
 
-        A call in axes that a function does not support gives other results.
+        Factors of neighbouring positions must differ. A call in axes that a function does not
+        support gives other results.
         """
         before, after = RowReader(reference, self.dtype).factors(self._call)  # (rows, pairs)
         places, index = np.unique(self._call.positions, return_inverse=True)
@@ -121,14 +123,14 @@ class PartOfCall(Record):
         advance = np.abs(np.diff(factors, axis=0)).max(axis=1) > _ADVANCE
         return bool(advance.all()) and not vectors_differ(
             *(
-                np.ascontiguousarray(own).view(np.float64)
-                for own in (factors[index] * before, after)
+                np.ascontiguousarray(planes).view(np.float64)
+                for planes in (factors[index] * before, after)
             )
         )
 
 
-class Together:
-    """One call with vectors (b, n, h, d) for each result, and what each head gives alone.
+class BatchCall:
+    """A call with vectors (b, n, h, d) for each result, and the results of each head alone.
 
     ``positions`` (p, n) are those of the call, ``places`` those of each result if they differ.
     ``alone(which, x, places)`` returns the rotation of vectors (k, n, d) at positions (k, n); by
@@ -148,33 +150,48 @@ class Together:
         places: Sequence[Integers] = (),
         alone: Alone | None = None,
     ) -> None:
-        self._function, self._differs, self._own_positions = function, differs, len(positions) > 1
-        self._alone = alone or self._by_itself
-        own_places = places or (None,) * len(given)
+        self._function, self._separate_positions = function, len(positions) > 1
+        alone = alone or self._rotated_alone
+        places_of_results = places or (None,) * len(given)
         vectors = [
-            Vectors(x, x.shape[1], positions=own) for x, own in zip(given, own_places, strict=True)
+            Vectors(x, x.shape[1], positions=places_of_x)
+            for x, places_of_x in zip(given, places_of_results, strict=True)
         ]
-        results = function.process.turned(form, positions, vectors)
-        self.parts: list[PartOfCall] = []
+        results = function.process.rotated(form, positions, vectors)
+        self.parts: list[BatchResult] = []
         for which, result in enumerate(results):
             x, values = (
-                own.swapaxes(1, 2) for own in (given[which], result.values)
+                array.swapaxes(1, 2) for array in (given[which], result.values)
             )  # (b, h, n, d)
             if values.shape[2] != x.shape[2]:
                 raise InvalidInput("the results have other shapes than q and k")
             x = np.repeat(x, values.shape[1] // x.shape[1], axis=1)
-            where = np.broadcast_to((*places, *[positions] * 2)[which][:, None], x.shape[:3])
-            every = np.ones(x.shape[:2], bool)
-            own = self._alone(which, x[every], where[every]).reshape(x.shape)
-            wrong = self._differing(values[every], own[every]).reshape(every.shape)
-            self.parts.append(PartOfCall(which, where, x, values, own, wrong, result.dtype))
+            row_positions = np.broadcast_to(
+                (*places, *[positions] * 2)[which][:, None], x.shape[:3]
+            )
+            of_heads, given_heads, positions_of_heads = (
+                array.reshape(-1, *array.shape[2:]) for array in (values, x, row_positions)
+            )  # (b · h, …)
+            expected = alone(which, given_heads, positions_of_heads)
+            wrong = np.array([differs(*pair) for pair in zip(of_heads, expected, strict=True)])
+            self.parts.append(
+                BatchResult(
+                    which,
+                    row_positions,
+                    x,
+                    values,
+                    expected.reshape(x.shape),
+                    wrong.reshape(x.shape[:2]),
+                    result.dtype,
+                )
+            )
         self.wrong = [part for part in self.parts if part.wrong.any()]
 
     @cached_property
     def read(self) -> list[Integers]:
-        """The positions of all rows of each wrong result; empty if some row shows none."""
+        """The positions of all rows of each wrong result; empty if one cannot be read."""
         read = [part.read(self._function.process.reference) for part in self.wrong]
-        shown = [each for each in read if each is not None]
+        shown = [positions for positions in read if positions is not None]
         return shown if len(shown) == len(read) else []
 
     @cached_property
@@ -185,108 +202,111 @@ class Together:
 
     @property
     def by_head(self) -> bool:
-        """Whether rows of one position are rotated at others, which differ between heads."""
-        return any(bool((own != own[:, :1]).any()) for own in self.read)
+        """Whether rows of one position are rotated at positions that differ between heads."""
+        return any(bool((positions != positions[:, :1]).any()) for positions in self.read)
 
     @property
     def rotates(self) -> bool:
-        """Whether all that is wrong is in unrotated dimensions."""
+        """Whether only unrotated dimensions are wrong."""
         return all(part.rotates for part in self.wrong)
 
     @property
-    def still(self) -> bool:
-        """Whether all wrong heads come back as they were given."""
+    def unrotated(self) -> bool:
+        """Whether all wrong heads are returned unchanged."""
         return not any(
             vectors_differ(part.values[part.wrong], part.x[part.wrong]) for part in self.wrong
         )
 
     @property
-    def tells(self) -> bool:
+    def proves_support(self) -> bool:
         """Whether the function surely supports such calls.
 
-        It does if any head is right, if several sequences come back as they were given, if heads
-        are alike and rows of a sequence advance, or if all heads follow positions in the same way.
-        In a call with positions for each sequence, the rows may be rotated at any of these.
+        It does if any head is right, if several sequences are returned unchanged, if heads are
+        alike and the positions of a sequence increase, or if all heads follow positions in the same
+        way. In a call with positions for each sequence, the rows may be rotated at any of these.
         """
         if not all(part.wrong.all() for part in self.parts) or self.rotates or self.follows_places:
             return True
-        advance = all((np.diff(own, axis=2) > 0).all() for own in self.read)
-        moved = bool(self.read) and not self.by_head and (self._own_positions or advance)
-        return len(self.parts[0].x) > 1 and (self.still or moved)
+        advance = all((np.diff(positions, axis=2) > 0).all() for positions in self.read)
+        moved = bool(self.read) and not self.by_head and (self._separate_positions or advance)
+        return len(self.parts[0].x) > 1 and (self.unrotated or moved)
 
-    def shows_taken(self, arrangement: Arrangement) -> bool:
-        """Whether the function surely supports calls in other axes than its own."""
-        return self.rotates or (arrangement.sequences == 1 and self.tells)
+    def proves_other_axes(self, arrangement: Arrangement) -> bool:
+        """Return whether the function surely supports calls in axes other than its own."""
+        return self.rotates or (arrangement.sequences == 1 and self.proves_support)
 
     @property
     def where(self) -> str:
         """The heads and sequences that differ, in words."""
         names = ("q", "k") if len(self.parts) > 1 else ("x",)
-        texts = {names[part.which]: _part_text(part.wrong) for part in self.wrong}
+        texts = {names[part.which]: _wrong_heads_text(part.wrong) for part in self.wrong}
         if len(texts) == len(names) and len({*texts.values()}) == 1:
             return next(iter(texts.values()))
         return " and ".join(f"{text} of {name}" for name, text in texts.items())
 
     @property
-    def known(self) -> tuple[str, Cause]:
-        """What is wrong with all wrong heads, and its cause; empty if that is unknown."""
+    def finding(self) -> tuple[str, Cause]:
+        """The fault of all wrong heads, and its cause; "" and UNKNOWN if none is found."""
         several = "sequences" if len(self.parts[0].x) > 1 else "heads"
         if self.rotates:
-            known = f"unrotated dimensions change in calls with several {several}"
-            return known, Cause.ROTARY_DIM
-        if self.still:
-            known = f"rows of {self.where} are returned unrotated in calls with several {several}"
-            return known, Cause.NO_ROTATION
-        moved = [own != part.places for own, part in zip(self.read, self.wrong, strict=False)]
-        if not any(each.any() for each in moved):
+            finding = f"unrotated dimensions change in calls with several {several}"
+            return finding, Cause.ROTARY_DIM
+        if self.unrotated:
+            finding = f"rows of {self.where} are returned unrotated in calls with several {several}"
+            return finding, Cause.NO_ROTATION
+        moved = [
+            positions != part.places for positions, part in zip(self.read, self.wrong, strict=False)
+        ]
+        if not any(rows.any() for rows in moved):
             return "", Cause.UNKNOWN
-        which = next(number for number, each in enumerate(moved) if each.any())
+        which = next(number for number, rows in enumerate(moved) if rows.any())
         index = tuple(np.argwhere(moved[which])[0])
         read, places = self.read[which], self.wrong[which].places
         place = f"position {places[index]} of sequence {index[0] + 1}, head {index[1] + 1}"
-        known = (
+        finding = (
             f"rows of {self.where} get the rotation of other positions: {place}, as {read[index]}"
         )
         along_heads = self.by_head and all(
-            np.diff(own, axis=1).all()
-            and (np.isin(own, part.places).all() or (own.shape[2] > 1 and not np.ptp(own, 2).any()))
-            for own, part in zip(self.read, self.wrong, strict=True)
+            np.diff(positions, axis=1).all()
+            and (
+                np.isin(positions, part.places).all()
+                or (positions.shape[2] > 1 and not np.ptp(positions, 2).any())
+            )
+            for positions, part in zip(self.read, self.wrong, strict=True)
         )
-        return known, Cause.AXIS if along_heads else Cause.POSITION_OFFSET
+        return finding, Cause.AXIS if along_heads else Cause.POSITION_OFFSET
 
     def fault(self, text: str) -> Irregularity | None:
-        """What is wrong with the call that ``text`` names; None if nothing is."""
+        """Return the fault of the call that ``text`` describes, or None if no head differs."""
         if not self.wrong:
             return None
-        known, cause = self.known
+        finding, cause = self.finding
         evidence = f"called with {text}: results for {self.where} differ from single calls"
-        return Irregularity(cause, known or NO_MAP, evidence)
+        return Irregularity(cause, finding or NO_MAP, evidence)
 
-    def _by_itself(self, which: int, x: NumberArray, places: Integers) -> NumberArray:
-        """The results of vectors (k, n, d) at positions (k, n), each n by itself, equal ones once.
+    def _rotated_alone(self, which: int, x: NumberArray, places: Integers) -> NumberArray:
+        """Return the results for vectors (k, n, d) at positions (k, n), one sequence at a time.
+
+        Equal sequences are computed once.
 
         Raises: InvalidInput.
         """
-        keys = [own.tobytes() + at.tobytes() for own, at in zip(x, places, strict=True)]
+        keys = [vectors.tobytes() + at.tobytes() for vectors, at in zip(x, places, strict=True)]
         index = list({key: place for place, key in enumerate(keys)}.values())
         blocks = list(zip(x[index], places[index], strict=True))
         rows = len(index) * x.shape[1]
         if self._function.form.any_rows:
-            # In few sizes, the last row repeated: some libraries compile for each.
+            # Repeat the last row up to a power of two: some libraries compile for each size.
             some = np.minimum(np.arange(1 << (rows - 1).bit_length()), rows - 1)
             blocks = [(x[index].reshape(rows, -1)[some], places[index].reshape(-1)[some])]
         values = np.concatenate([self._function.values(*block, which) for block in blocks])[:rows]
         order = {keys[place]: number for number, place in enumerate(index)}
-        made: NumberArray = values.reshape(-1, *x.shape[1:])[[order[key] for key in keys]]
-        return made
-
-    def _differing(self, values: NumberArray, wanted: NumberArray) -> Flags:
-        """Which of the rows (k, n, d) differ. Shape: (k,)."""
-        return np.array([self._differs(*pair) for pair in zip(values, wanted, strict=True)])
+        rotated: NumberArray = values.reshape(-1, *x.shape[1:])[[order[key] for key in keys]]
+        return rotated
 
 
-def _part_text(wrong: Flags) -> str:
-    """The sequences and heads that a mask selects, in words. Shape: (sequences, heads)."""
+def _wrong_heads_text(wrong: Flags) -> str:
+    """Return the selected heads and sequences in words. Shape of ``wrong``: (sequences, heads)."""
     sequences, heads = (np.asarray(wrong.any(axis=axis)) for axis in (1, 0))
     if not np.array_equal(wrong, np.outer(sequences, heads)):
         return f"{int(wrong.sum())} of {wrong.size} heads of all sequences"
@@ -299,7 +319,7 @@ def _part_text(wrong: Flags) -> str:
 
 
 def _numbers_text(noun: str, some: Flags) -> str:
-    """The selected numbers, counted from 1; long runs as ranges."""
+    """Return the selected numbers, counted from 1, with long runs as ranges."""
     numbers = (np.flatnonzero(some) + 1).tolist()
     texts = [*map(str, numbers)] if len(numbers) <= _LISTED else range_texts(numbers)
     return f"{noun}{'s' * (len(numbers) > 1)} {', '.join(texts)}"
@@ -313,74 +333,84 @@ def try_batches(tried: Tried) -> None:
     if not (grid or tried.takes_batches):
         calls.skip(_BATCH, untested=[_BATCH])
         return
-    for own in arrangements(function.form):
-        arrangement = replace(own, rows=context) if grid else own  # all rows of a grid
+    for candidate in arrangements(function.form):
+        arrangement = replace(candidate, rows=context) if grid else candidate  # all rows of a grid
         if arrangement.values > _MOST_VALUES:
             calls.skip(_BATCH, f"the grid has {context} rows")
             return
         try:
-            together = called_together(function, arrangement, tried.differs)
+            batch = called_together(function, arrangement, tried.differs)
         except InvalidInput as error:
             function.revive()
             failed.append((arrangement, function.process.reason(error)))
-            # Values of k with fewer heads may be dropped where q and k are rotated side by side.
-            dropped += [arrangement] * (isinstance(error, Dropped) and own.key_heads == own.heads)
+            # If q and k are rotated side by side, values of k with fewer heads may be dropped.
+            dropped += [arrangement] * (
+                isinstance(error, Dropped) and candidate.key_heads == candidate.heads
+            )
             fails = isinstance(error, Crash) or arrangement in dropped
-            if fails and _takes_one(tried, arrangement):
+            if fails and _one_is_right(tried, arrangement):
                 calls.crash(arrangement.text, error)
             continue
-        taken = together.tells or must_hold(arrangement, function.form)
-        if not taken and arrangement.places == 1:  # or does it mix heads, of which one is right?
-            taken = _takes_one(tried, arrangement, heads=1) and not _takes_one(tried, arrangement)
-        if taken:
+        supported = batch.proves_support or surely_supported(arrangement, function.form)
+        if not supported and arrangement.places == 1:
+            # If one head alone is right and several are not, the function mixes heads.
+            supported = _one_is_right(tried, arrangement, heads=1) and not _one_is_right(
+                tried, arrangement
+            )
+        if supported:
             calls.tried.append(arrangement.text)
-            _leave_out(tried, arrangement, failed, dropped)
-            fault = together.fault(arrangement.text)
+            _report_untested(tried, arrangement, failed, dropped)
+            fault = batch.fault(arrangement.text)
             if fault and arrangement.form.boxed:
-                message = f"{fault.message}, with {function.form.placed_by} as an array"
+                message = f"{fault.message}, with {function.form.position_parameter} as an array"
                 fault = replace(fault, message=message)
             calls.fault(fault)
             if fault is None and not grid:
                 _try_other_sizes(tried, arrangement)
             return
         failed.append((arrangement, _UNSUPPORTED))
-    _leave_out(tried, None, failed, dropped)
+    _report_untested(tried, None, failed, dropped)
 
 
-def _leave_out(
+def _report_untested(
     tried: Tried,
-    taken: Arrangement | None,
+    supported: Arrangement | None,
     failed: Sequence[tuple[Arrangement, str]],
     dropped: Sequence[Arrangement],
 ) -> None:
-    """Say which calls failed, and what is not tested if ``taken`` was the fullest judged call.
+    """Report the calls that failed, and what is not tested.
 
-    Line 1 names batches that are refused in axes in which one sequence is right, whose results
-    differ, or of which values are ``dropped``, and fewer heads of k if they come back in another
-    shape without an error.
+    ``supported`` is the first call that was judged, if any. Line 1 names batches if they are
+    refused in axes in which one sequence is right, if their results differ, or if values are
+    ``dropped``. It names fewer heads of k if they are returned in another shape without an error.
     """
     form, calls = tried.form, tried.calls
-    for own, why in failed:
-        calls.skip(own.text, why)
-        dismissed = why.startswith((_SHAPED, _UNSUPPORTED)) and own.form.axes == form.axes
-        calls.untested += [FEWER_KEYS] * (dismissed and own.key_heads < own.heads)
-    if taken is not None and taken.sequences > taken.places and form.placed_by:
-        calls.untested.append(f"{form.placed_by} of each sequence")
-    refused = () if taken is not None and taken.sequences > 1 else failed
-    for own, why in refused:
-        several = own.sequences > 1 == own.places
-        if several and (why == _UNSUPPORTED or own in dropped or _takes_one(tried, own)):
+    for arrangement, why in failed:
+        calls.skip(arrangement.text, why)
+        dismissed = why.startswith((_SHAPED, _UNSUPPORTED)) and arrangement.form.axes == form.axes
+        calls.untested += [FEWER_KEYS] * (dismissed and arrangement.key_heads < arrangement.heads)
+    if supported is not None and supported.sequences > supported.places and form.position_parameter:
+        calls.untested.append(f"{form.position_parameter} of each sequence")
+    refused = () if supported is not None and supported.sequences > 1 else failed
+    for arrangement, why in refused:
+        several = arrangement.sequences > 1 == arrangement.places
+        if several and (
+            why == _UNSUPPORTED or arrangement in dropped or _one_is_right(tried, arrangement)
+        ):
             calls.untested.append(f"batches ({why})")
             return
 
 
-def _takes_one(tried: Tried, arrangement: Arrangement, *, heads: int = 0) -> bool:
-    """Whether one sequence is right in these axes, with ``heads`` or as many as the arrangement."""
+def _one_is_right(tried: Tried, arrangement: Arrangement, *, heads: int = 0) -> bool:
+    """Return whether one sequence is right in these axes.
+
+    It has ``heads`` heads, or as many as the arrangement.
+    """
     heads = heads or arrangement.heads
     one = replace(arrangement, sequences=1, places=1, heads=heads, key_heads=heads)
     call = partial(called_together, tried.function, one, tried.differs)
-    together = given_by(tried.function, call)
-    return together is not None and not together.wrong
+    batch = result_or_none(tried.function, call)
+    return batch is not None and not batch.wrong
 
 
 def called_together(
@@ -389,7 +419,7 @@ def called_together(
     differs: Differs,
     *,
     alone: Alone | None = None,
-) -> Together:
+) -> BatchCall:
     """Make the call of an arrangement with random vectors.
 
     Raises: InvalidInput if a call fails.
@@ -405,43 +435,43 @@ def called_together(
         drawn = np.arange(heads) if heads < _FEW_HEADS else np.resize(_DRAWN_HEADS, heads)
         shape = arrangement.sequences, rows, 1 + int(drawn.max()), form.columns
         given.append(generator.standard_normal(shape).astype(np.float32)[:, :, drawn])
-    where = np.add.outer(starts, np.arange(rows))
-    return Together(function, form, where, given, differs, alone=alone)
+    positions = np.add.outer(starts, np.arange(rows))
+    return BatchCall(function, form, positions, given, differs, alone=alone)
 
 
 def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
-    """Call it with batches of other sizes, after one was right."""
-    calls, others = tried.calls, [*arrangement.others, *far(arrangement, tried.last)]
-    others += of_fewer_axes(arrangement.form)
+    """Call with batches of other sizes, after one was right."""
+    calls, others = tried.calls, [*arrangement.others, *at_last_positions(arrangement, tried.last)]
+    others += with_fewer_axes(arrangement.form)
     form = replace(tried.form, axes=arrangement.form.axes)
     shared = replace(arrangement, form=form, places=1)  # positions of one sequence for all
-    own_places = arrangement.places
-    others += [shared] * (own_places > 1 and not form.places_each)
+    places = arrangement.places
+    others += [shared] * (places > 1 and not form.positions_per_sequence)
     for other in others:
         call = partial(called_together, tried.function, other, tried.differs)
-        surely = not other.apart and other.key_heads != 1 and other.places >= min(own_places, 2)
-        together = calls.attempt(other.text, call, surely=surely)
-        if together is None:
-            if other == arrangement.of_heads(MOST_HEADS):
-                # Some code is for a known number of heads, in blocks of fewer.
-                others.append(arrangement.of_heads(MANY_HEADS))
-        elif other.apart and together.wrong and not together.shows_taken(other):
+        surely = not other.other_axes and other.key_heads != 1 and other.places >= min(places, 2)
+        batch = calls.attempt(other.text, call, surely=surely)
+        if batch is None:
+            if other == arrangement.with_heads(MOST_HEADS):
+                # Some kernels support only known numbers of heads, in smaller blocks.
+                others.append(arrangement.with_heads(MANY_HEADS))
+        elif other.other_axes and batch.wrong and not batch.proves_other_axes(other):
             axes = "b, n, d" if other.sequences > 1 else ", ".join(other.form.axes)
             calls.skip(calls.tried.pop(), _UNSUPPORTED, untested=[f"vectors ({axes})"])
-        elif other.key_heads < other.heads == arrangement.key_heads and together.wrong:
+        elif other.key_heads < other.heads == arrangement.key_heads and batch.wrong:
             why = "it supports only equal numbers of q and k heads"
             calls.skip(calls.tried.pop(), why, untested=[FEWER_KEYS])
-        elif other == shared and together.wrong and not together.tells:
+        elif other == shared and batch.wrong and not batch.proves_support:
             calls.skip(calls.tried.pop(), _UNSUPPORTED)
-        elif together.wrong:
-            calls.fault(together.fault(other.text))
+        elif batch.wrong:
+            calls.fault(batch.fault(other.text))
             return
         elif other == shared:
             others.append(shared.square)
 
 
 def try_rows_of_heads(tried: Tried) -> None:
-    """Call a function of positions, q and k, in this order, with all heads of a row side by side.
+    """Call a function of positions, q and k, in this order, with the heads of a row side by side.
 
     vLLM calls its own functions so. If only one head is right, the function may rotate the first
     dimensions of any row and not support heads side by side.
@@ -450,18 +480,18 @@ def try_rows_of_heads(tried: Tried) -> None:
     roles = [argument.role for argument in form.arguments[:2]]
     if roles != ["positions", "q"] or not tried.takes_batches:
         return
-    own = replace(form, axes="nf", position_axes=form.position_axes.replace("b", ""))
-    rows, heads, fewer = sizes_apart(own)
+    flat = replace(form, axes="nf", position_axes=form.position_axes.replace("b", ""))
+    rows, heads, fewer = distinct_sizes(flat)
     key_heads = heads if form.one_head_count else fewer
-    arrangement = Arrangement(own, SEQUENCES, SEQUENCES, rows, heads, key_heads)
+    arrangement = Arrangement(flat, SEQUENCES, SEQUENCES, rows, heads, key_heads)
     text = f"{arrangement.text} side by side in rows"
     call = partial(called_together, tried.function, arrangement, tried.differs)
-    together = calls.attempt(text, call, surely=False)
+    batch = calls.attempt(text, call, surely=False)
     # With fewer than two right heads of q, the function may not support this.
-    if together and together.wrong and (~together.parts[0].wrong).all(axis=0).sum() < 2:
+    if batch and batch.wrong and (~batch.parts[0].wrong).all(axis=0).sum() < 2:
         calls.skip(calls.tried.pop(), "unsupported", untested=["heads side by side"])
-    elif together is not None:
-        calls.fault(together.fault(arrangement.text))
+    elif batch is not None:
+        calls.fault(batch.fault(arrangement.text))
 
 
 _KEYS, _QUERIES, _FIRST = 7, 3, 9
@@ -473,9 +503,9 @@ _SHORTER = f"{_QUERIES} rows of q with {_KEYS} of k"
 def try_shorter_queries(tried: Tried) -> None:
     """Call a function of q and k with only the last rows of q, as in decoding with a cache.
 
-    Most functions refuse this, and none is wrong for it. A function that accepts it must rotate q
-    as the last rows. If it counts table rows from the first, it may be right, because its caller
-    chooses them; the report says so.
+    Most functions refuse this, which is no fault. A function that accepts it must rotate q as the
+    last rows. If it counts table rows from the first, it may be right, because its caller chooses
+    the rows; the report says so.
     """
     form, calls, name = tried.form, tried.calls, "q shorter than k"
     roles = [form.arguments[place].role for place in form.vectors]
@@ -483,80 +513,88 @@ def try_shorter_queries(tried: Tried) -> None:
         return
     positions = (0 if form.from_zero else _FIRST) + np.arange(_KEYS)[None]
     places = [positions[:, -_QUERIES:] if role == "q" else positions for role in roles]
-    call = partial(_at_places, tried.function, positions, places, tried.differs)
-    together = calls.attempt(name, call, surely=False)
-    if together is None or not together.wrong:
+    call = partial(_called_at_places, tried.function, positions, places, tried.differs)
+    batch = calls.attempt(name, call, surely=False)
+    if batch is None or not batch.wrong:
         return
-    part = together.parts[roles.index("q")]
-    if len(together.wrong) > 1 or not part.wrong.any():
+    part = batch.parts[roles.index("q")]
+    if len(batch.wrong) > 1 or not part.wrong.any():
         calls.skip(calls.tried.pop(), "k differs from k called alone", untested=[name])
         return
-    shifts = np.unique(together.read[0] - part.places) if together.read else np.zeros(1, int)
+    shifts = np.unique(batch.read[0] - part.places) if batch.read else np.zeros(1, int)
     shift = int(shifts[0]) if shifts.size == 1 else 0
     if shift and (shift != _QUERIES - _KEYS or form.has("positions")):
-        calls.fault(together.fault(_SHORTER))
+        calls.fault(batch.fault(_SHORTER))
         return
     how = "is rotated as the first rows of k" if shift else "differs from q called alone"
     first = shift and not form.has(*TABLES)  # an offset is that of the first row of each
     calls.skip(calls.tried.pop(), f"q {how}", untested=[] if first else [name])
 
 
-def _at_places(
+def _called_at_places(
     function: ServedFunction,
     positions: Integers,
     places: Sequence[Integers],
     differs: Differs,
     heads: Sequence[int] = (1, 1),
-) -> Together:
-    """Call with heads of q and k at ``places`` (1, n); ``positions`` are those of the call.
+) -> BatchCall:
+    """Call with q and k at ``places`` (1, n) each; ``positions`` are those of the call.
 
     Raises: InvalidInput if it fails.
     """
     form, generator = function.form, np.random.default_rng(17)
     given = [
-        generator.standard_normal((1, own.size, count, form.columns), np.float32)
-        for own, count in zip(places, heads, strict=True)
+        generator.standard_normal((1, rows.size, count, form.columns), np.float32)
+        for rows, count in zip(places, heads, strict=True)
     ]
-    return Together(function, form, positions, given, differs, places=places)
+    return BatchCall(function, form, positions, given, differs, places=places)
 
 
 def try_keys(tried: Tried) -> None:
-    """Call a function that takes positions of k with others than those of q, and more."""
+    """Call a function with positions of k that differ from those of q.
+
+    Also call it with fewer rows of q than of k, and with more heads of q if its form allows.
+    """
     form, calls, positions = tried.form, tried.calls, _FIRST + np.arange(_KEYS)[None]
-    name = next((own.parameter for own in form.arguments if own.role == "k_positions"), "")
+    name = next((given.parameter for given in form.arguments if given.role == "k_positions"), "")
     if not name or not tried.takes_batches:
         return
     roles = [form.arguments[place].role for place in form.vectors]
-    _, heads, key_heads = sizes_apart(form)
-    text, each = f"{name} different from the positions of q", {"q": heads, "k": key_heads}
-    grouped = [each[role] for role in roles]
-    ways = [(text, positions[:, ::-1], [1, 1]), (_SHORTER, positions[:, -_QUERIES:], [1, 1])]
+    _, heads, key_heads = distinct_sizes(form)
+    text, head_counts = f"{name} different from the positions of q", {"q": heads, "k": key_heads}
+    grouped = [head_counts[role] for role in roles]
+    calls_to_make = [
+        (text, positions[:, ::-1], [1, 1]),
+        (_SHORTER, positions[:, -_QUERIES:], [1, 1]),
+    ]
     if "h" in form.axes and not form.one_head_count:
         few = f"{text}, and {heads} heads of q with {key_heads} of k"
-        ways.append((few, positions[:, ::-1], grouped))
-    for text, own, counts in ways:
-        places = [own if role == "q" else positions for role in roles]
-        call = partial(_at_places, tried.function, own, places, tried.differs, counts)
-        together = calls.attempt(text, call, surely=counts != grouped, tests=[name])
-        if together is not None and together.wrong:
-            calls.fault(together.fault(text))
+        calls_to_make.append((few, positions[:, ::-1], grouped))
+    for text, places_of_q, counts in calls_to_make:
+        places = [places_of_q if role == "q" else positions for role in roles]
+        call = partial(
+            _called_at_places, tried.function, places_of_q, places, tried.differs, counts
+        )
+        batch = calls.attempt(text, call, surely=counts != grouped, tests=[name])
+        if batch is not None and batch.wrong:
+            calls.fault(batch.fault(text))
             return
 
 
 def try_table_batches(tried: Tried) -> None:
-    """Call a function that makes tables with the positions of several sequences."""
+    """Call a function that returns tables with the positions of several sequences."""
     form, calls = tried.form, tried.calls
     if not form.has("positions"):
         return
     several = "positions of several sequences in one call"
-    each = "b" in form.position_axes
+    separate = "b" in form.position_axes
     if not tried.takes_batches:
         calls.skip(several, untested=[several])
         return
-    if not each:
+    if not separate:
         form = replace(form, position_axes=form.position_axes.replace("n", "bn"))
     function = tried.function.varied(last=tried.function.last, form=form)
-    square, fewer = Arrangement(form, 1, 1, 1, 1, 1).square.rows, sizes_apart(form)[0]
+    square, fewer = Arrangement(form, 1, 1, 1, 1, 1).square.rows, distinct_sizes(form)[0]
     for sequences, rows in ((SEQUENCES, fewer), (2, fewer), (square, square), (len(STARTS), 1)):
         text = f"the positions of {sequences} sequences in one call"
         positions = np.add.outer(STARTS[:sequences], np.arange(rows))
@@ -566,68 +604,68 @@ def try_table_batches(tried: Tried) -> None:
         if calls.faults or text not in calls.tried:
             break
     if not (calls.faults or text in calls.tried):
-        calls.untested += [several] * (each or form.placed_by == "position_ids")
+        calls.untested += [several] * (separate or form.position_parameter == "position_ids")
 
 
 def _table_fault(
     function: ServedFunction, positions: Integers, text: str, differs: Differs
 ) -> Irregularity | None:
-    """How the tables of several sequences differ from those of each alone; None if they do not.
+    """Return how tables of several sequences differ from those of single calls, if they do.
 
     Raises: InvalidInput if a call fails or the tables are not one for each sequence.
     """
-    together = function.answers(positions)
-    alone = [function.answers(own[None]) for own in positions]
+    batch = function.answers(positions)
+    alone = [function.answers(sequence[None]) for sequence in positions]
     joined = [
-        _joined(parts, every)
-        for parts, every in zip(zip(*alone, strict=True), together, strict=False)
+        _join_tables(parts, every)
+        for parts, every in zip(zip(*alone, strict=True), batch, strict=False)
     ]
-    shapes = [own.shape for own in together]
-    of_each = [own.shape for own in joined]
-    if shapes not in (of_each, [own.shape for own in alone[0]]):
+    shapes = [table.shape for table in batch]
+    joined_shapes = [table.shape for table in joined]
+    if shapes not in (joined_shapes, [table.shape for table in alone[0]]):
         raise InvalidInput("it does not return tables for each sequence")
-    if shapes == of_each and not any(map(differs, together, joined)):
+    if shapes == joined_shapes and not any(map(differs, batch, joined)):
         return None
     wrong = f"called with {text}: the tables differ from single calls"
     return Irregularity(Cause.UNKNOWN, NO_MAP, wrong)
 
 
-def _joined(parts: Sequence[NumberArray], whole: NumberArray) -> NumberArray:
-    """The tables of single sequences as one array, along the axis of sequences of another."""
+def _join_tables(parts: Sequence[NumberArray], whole: NumberArray) -> NumberArray:
+    """Join the tables of single sequences along the axis of sequences of ``whole``."""
     part = parts[0]
     if part.ndim == 0:  # a factor
         return part
     sizes = zip(part.shape, whole.shape, strict=True) if part.ndim == whole.ndim else ()
-    axis = next((axis for axis, (own, every) in enumerate(sizes) if own != every), 0)
+    axis = next((axis for axis, (size, whole_size) in enumerate(sizes) if size != whole_size), 0)
     joined = np.concatenate(parts, axis=axis)
     return joined.reshape(whole.shape) if joined.size == whole.size else joined
 
 
 _HEADS = (12, 10, 14)
-"""Heads of a call, the first of which is the length of no other axis."""
+"""Heads of a call; the first number that is not the length of another axis is used."""
 
 _ROWS = 64
 """Rows of that call."""
 
 
-def unlike_heads(log: CallLog, which: int, context: int) -> tuple[Irregularity, ...]:
-    """What is wrong with some heads of one call; nothing if all are rotated alike."""
+def differing_head_faults(log: CallLog, which: int, context: int) -> tuple[Irregularity, ...]:
+    """Return the fault of a call in which some heads are rotated differently; else nothing."""
     function, form = log.function, log.function.form
     if not form.has_heads or function.follows_length:
         return ()
     rows = max(2, min(_ROWS, context - STARTS[0]))
     heads = next(n for n in _HEADS if n not in (form.columns, form.columns // 2, rows))
     arrangement = Arrangement(form, 1, 1, rows, heads, heads)
-    alone = partial(_rotated, log.reference)
+    alone = partial(_reference_rotation, log.reference)
     call = partial(called_together, function, arrangement, vectors_differ, alone=alone)
-    together = given_by(function, call)
-    if together is None or not together.parts[which].wrong.any():
+    batch = result_or_none(function, call)
+    if batch is None or not batch.parts[which].wrong.any():
         return ()
-    if together.parts[which].wrong.all() and not together.by_head:
+    if batch.parts[which].wrong.all() and not batch.by_head:
         return ()
-    fault = together.fault(f"{heads} heads")
+    fault = batch.fault(f"{heads} heads")
     assert fault is not None
-    message, where = fault.message, together.where
+    message, where = fault.message, batch.where
     if message == NO_MAP:
         message = f"rows of {where} are rotated differently from the other heads"
     evidence = f"called with {heads} heads: results for {where} differ from the reference"
@@ -635,11 +673,13 @@ def unlike_heads(log: CallLog, which: int, context: int) -> tuple[Irregularity, 
     return (replace(fault, message=message, evidence=evidence, unlike=unlike),)
 
 
-def _rotated(reference: Reference, _: int, x: NumberArray, places: Integers) -> NumberArray:
-    """Vectors (k, n, columns) as the reference rotates them at positions (k, n)."""
+def _reference_rotation(
+    reference: Reference, _: int, x: NumberArray, places: Integers
+) -> NumberArray:
+    """Return vectors (k, n, columns), rotated by the reference at positions (k, n)."""
     pairing = reference.pairing
-    turns = reference.rotation.at(places.reshape(-1)).reshape(*places.shape, -1)
-    after = (x[..., list(pairing.first)] + 1j * x[..., list(pairing.second)]) * turns
+    factors = reference.rotation.at(places.reshape(-1)).reshape(*places.shape, -1)
+    after = (x[..., list(pairing.first)] + 1j * x[..., list(pairing.second)]) * factors
     y = x.astype(np.float64)
     y[..., list(pairing.out_first)], y[..., list(pairing.out_second)] = after.real, after.imag
     return y

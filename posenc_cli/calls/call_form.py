@@ -1,4 +1,4 @@
-"""The forms in which a function can be called.
+"""Build the forms in which a function can be called.
 
 A form says what each argument is for, the order of axes, the shape of positions, how tables repeat
 their columns, and the library. :mod:`form_choice` finds the form of a function by calling it.
@@ -13,11 +13,11 @@ from posenc_cli.calls.roles import (
     ALONG,
     BYSTANDERS,
     CALL_AXES,
+    LOCATING,
     NUMBERS,
-    PLACED,
     ROLES_BY_COUNT,
     TABLES,
-    TURNED,
+    VECTORS,
     roles_of,
 )
 from posenc_cli.records import Record, replace
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from posenc_cli.calls.signature import NamedParameter, Signature
     from posenc_cli.inference.reference import Reference
 
-_REAL = ("img_ids", "txt_ids", "ids", "coords", "coordinates")
-"""Parameters whose coordinates are real numbers in most code, as in Flux."""
+_REAL_COORDINATES = ("img_ids", "txt_ids", "ids", "coords", "coordinates")
+"""Parameters that take coordinates as real numbers in most code, as in Flux."""
 
-# Axes: those of CALL_AXES, w columns of a table, a axes of coordinates, 1 an axis of one.
-_LEADS = {
+# Axes: those of CALL_AXES; w: columns of a table; a: axes of coordinates; 1: an axis of length 1.
+_TABLE_AXES = {
     "bhnd": ("bnw", "nw", "b1nw"),
     "bnhd": ("nw", "bnw", "bn1w", "n1w"),
     "hnd": ("nw", "1nw"),
@@ -42,10 +42,10 @@ _LEADS = {
     "nbhd": ("n11w", "nw"),
     "bnf": ("nw", "bnw"),
 }
-"""Axes of tables beside vectors of these axes."""
+"""Axes of the tables that are given with vectors of these axes."""
 
-_CACHE_LEADS = ("11nw", "1nw", "nw")
-"""Axes of tables that are longer than a sequence: a cache may have rows before those of the
+_CACHE_AXES = ("11nw", "1nw", "nw")
+"""Axes of tables that are longer than a sequence; a cache may have rows before those of the
 call."""
 
 _KINDS: dict[str, tuple[str, ...]] = {
@@ -56,10 +56,10 @@ _KINDS: dict[str, tuple[str, ...]] = {
     ),
 }
 
-_SINGLE = ("pairs", "angles")
+_VALUE_PER_PAIR = ("pairs", "angles")
 """Kinds with one value for each pair. If at most half of a head rotates, they are tried first. A
-function that repeats values also takes repeated ones, and rotates twice as many columns at kept
-lengths. A function that wants repeated values keeps no lengths with these."""
+function that repeats values also accepts repeated ones, and rotates twice as many columns without
+changing lengths. A function that needs repeated values changes lengths if given single ones."""
 
 _KIND_TEXTS = {
     "halves": "each value twice, in halves",
@@ -76,27 +76,27 @@ _KIND_TEXTS = {
 }
 
 SIDE_BY_SIDE = {"halves": "neighbours", "angles in halves": "angles side by side"}
-"""For a kind whose two copies of a value are apart, the kind in which they are adjacent."""
+"""Kinds whose two copies of a value are in two halves, and the kinds with adjacent copies."""
 
-_TOLD = (
+_REFERENCE_NUMBERS = (
     *("base", "style", "length", "dim", "sections", "inv_freq", "v", "downscale", "k_positions"),
 )
-"""Numbers that a function of vectors also gets for optional parameters."""
+"""Roles whose numbers a function of vectors also gets for optional parameters."""
 
 _STACKED = ("bnhd", "nhd", "bhnd", "bnf")
-"""Axes of q, k and v if one array holds all three: along an axis before that of heads, or in one
-axis with everything side by side."""
+"""Axes of an array of q, k and v: three on an axis before that of heads, or all side by side in
+one axis."""
 
 _TRAILING = {"stacked": "2", "matrices": "22"}
-"""The axes after that of pairs, in tables with more than one number for each pair."""
+"""The axes after that of pairs, for tables with more than one number per pair."""
 
-_COUNTED = "how many rows the call has"
+_ROW_COUNT = "how many rows the call has"
 
 
 class Argument(Record):
     """What one parameter is given; ``name`` is set if it is given by name.
 
-    ``axis`` is that of positions along a single axis, counted from the last: -1, -2 or -3.
+    ``axis`` is set for positions along a single axis, counted from the last: -1, -2 or -3.
     ``value`` replaces the value of its role if it is not None.
     """
 
@@ -112,12 +112,12 @@ class CallForm(Record):
 
     ``axes``, ``table_axes`` and ``position_axes`` name the axes of vectors, tables and positions.
     ``columns`` is the number of columns of a vector. ``chosen`` says that tables have more rows
-    than the call, and positions or an offset choose them.
-    ``blank`` is which of the two copies of a value is 0. ``dtype`` is the number format of vectors.
-    ``counted`` says that a length counts the rows of the call, wherever they begin. ``real`` says
-    that integer coordinates are given as real numbers. ``boxed`` says that an offset is an array,
-    and positions are int32. ``added_mask`` says that a mask is added to scores, and has their four
-    axes. ``by_head`` says that q, k and v are side by side in each head.
+    than the call, and positions or an offset choose them. ``blank`` says which of the two copies of
+    a value is 0. ``dtype`` is the number format of vectors. ``counted`` says that a length counts
+    the rows of the call, even if they do not begin at 0. ``real`` says that integer coordinates are
+    given as real numbers. ``boxed`` says that an offset is an array, and positions are int32.
+    ``added_mask`` says that a mask is added to scores, and has their four axes. ``by_head`` says
+    that q, k and v are side by side in each head.
     """
 
     arguments: tuple[Argument, ...]
@@ -137,21 +137,21 @@ class CallForm(Record):
     by_head: bool = False
 
     def has(self, *roles: str) -> bool:
-        """Whether an argument has one of these roles."""
+        """Return whether an argument has one of these roles."""
         return any(argument.role in roles for argument in self.arguments)
 
     @property
     def parameters(self) -> set[str]:
-        """The parameters that are given something."""
+        """The names of the parameters that are given a value."""
         return {argument.parameter for argument in self.arguments}
 
     @property
     def vectors(self) -> tuple[int, ...]:
-        """Which arguments are vectors; an array of q, k and v counts twice, for q and for k."""
+        """The indices of arguments that are vectors; an array of q, k and v counts twice."""
         return tuple(
             place
             for place, argument in enumerate(self.arguments)
-            if argument.role in TURNED
+            if argument.role in VECTORS
             for _ in range(1 + (argument.role == "qkv"))
         )
 
@@ -163,30 +163,35 @@ class CallForm(Record):
     @property
     def follows_axes(self) -> bool:
         """Whether positions are given as coordinates along several axes."""
-        by_axis = any(own.axis is not None for own in self.arguments)
+        by_axis = any(argument.axis is not None for argument in self.arguments)
         return by_axis or "a" in self.position_axes + self.table_axes
 
     @property
-    def placed_by(self) -> str:
-        """The parameter that says where rows are, with or without tables; "" if there is none."""
+    def position_parameter(self) -> str:
+        """The parameter of positions or of an offset, with or without tables; "" if none."""
         return next(
-            (own.parameter for own in self.arguments if own.role in ("positions", "offset")), ""
+            (
+                argument.parameter
+                for argument in self.arguments
+                if argument.role in ("positions", "offset")
+            ),
+            "",
         )
 
     @property
-    def places_each(self) -> bool:
-        """Whether each sequence of a batch can be at positions of its own."""
+    def positions_per_sequence(self) -> bool:
+        """Whether each sequence of a batch can have different positions."""
         tables = self.has(*TABLES) and not self.chosen
         return "b" in self.position_axes or (tables and "b" in self.table_axes)
 
     @property
     def from_zero(self) -> bool:
-        """Whether every call has the positions from 0 on."""
+        """Whether the positions of every call begin at 0."""
         return not self.any_rows and not self.has("offset")
 
     @property
     def has_heads(self) -> bool:
-        """Whether a row has several heads, on an axis of their own or side by side."""
+        """Whether a row has several heads, on a separate axis or side by side."""
         return "h" in self.axes or "f" in self.axes
 
     @property
@@ -201,7 +206,7 @@ class CallForm(Record):
 
     @property
     def guessed(self) -> bool:
-        """Whether positions are given to a parameter whose name may mean something else."""
+        """Whether positions are given to a parameter whose name can mean something else."""
         return any(
             argument.role == "positions"
             and argument.axis is None
@@ -211,15 +216,15 @@ class CallForm(Record):
 
     @property
     def roles_text(self) -> str:
-        """The roles of the arguments in order, as ``--call`` takes them."""
+        """The roles of the arguments in order, in the syntax of ``--call``."""
         return ", ".join(
             argument.role if argument.axis is None else ALONG[argument.axis]
             for argument in self.arguments
         )
 
     def text(self, reference: Reference) -> str:
-        """The form, in words."""
-        single = self.kind in (*_SINGLE, "complex", *_TRAILING)
+        """Return the form in words."""
+        single = self.kind in (*_VALUE_PER_PAIR, "complex", *_TRAILING)
         width = reference.pairs * (1 if single else 2)
         sizes = {
             "d": str(self.columns),
@@ -238,7 +243,9 @@ class CallForm(Record):
             return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
 
         def names(*roles: str) -> str:
-            return ", ".join(each.parameter for each in self.arguments if each.role in roles)
+            return ", ".join(
+                argument.parameter for argument in self.arguments if argument.role in roles
+            )
 
         parts = []
         if self.axes:
@@ -250,7 +257,7 @@ class CallForm(Record):
             parts.append(f"{names('positions')} {shape(self.position_axes)}{kind}")
         if self.has("inv_freq"):
             parts.append(f"{names('inv_freq')} ({reference.pairs},), the reference's frequencies")
-        numbers = {**NUMBERS, "length": _COUNTED} if self.counted else NUMBERS
+        numbers = {**NUMBERS, "length": _ROW_COUNT} if self.counted else NUMBERS
         numbers = {**numbers, "mask": f"zeros {shape('b1nn')}"} if self.added_mask else numbers
         parts += [
             f"{argument.parameter} {numbers[argument.role]}"
@@ -259,7 +266,7 @@ class CallForm(Record):
         ]
         if self.has(*TABLES):
             axes = shape(self.table_axes + _TRAILING.get(self.kind, ""))
-            chosen = f", rows chosen by {self.placed_by}" if self.chosen else ""
+            chosen = f", rows chosen by {self.position_parameter}" if self.chosen else ""
             parts.append(
                 f"{names(*TABLES)} {axes}, {_KIND_TEXTS[self.kind]}: posenc's own, float32{chosen}"
             )
@@ -277,30 +284,32 @@ def forms(
     orders: Sequence[str] = CALL_AXES,
     layer_type: str | None = None,
 ) -> list[CallForm]:
-    """The forms in which a function may be called, those that its signature suggests first.
+    """Return the forms in which a function may be called, likeliest first.
 
     ``call`` are the roles of its arguments, if they were given. ``orders`` are the orders of axes
     that vectors may have. ``layer_type`` is the name of the reference's layers.
     """
     axes = reference.axes
     layers = [
-        Argument("layer_type", own.name, own.name)
-        for own in signature.parameters or ()
-        if layer_type and own.default is not None and own.roles()[:1] == ("layer_type",)
+        Argument("layer_type", given.name, given.name)
+        for given in signature.parameters or ()
+        if layer_type and given.default is not None and given.roles()[:1] == ("layer_type",)
     ]
     assignments = [
         tuple(
-            replace(own, value=layer_type) if own.role == "layer_type" else own
-            for own in (*arguments, *layers)
+            replace(argument, value=layer_type) if argument.role == "layer_type" else argument
+            for argument in (*arguments, *layers)
         )
-        for arguments in (_called(signature, call) if call else _assignments(signature, axes))
-        if all(own.role != "grid" for own in arguments) or reference.grid is not None
-        if all(own.role != "sections" for own in arguments) or axes
-        if all(own.role != "layer_type" for own in arguments) or layer_type
+        for arguments in (
+            _arguments_by_role(signature, call) if call else _assignments(signature, axes)
+        )
+        if all(argument.role != "grid" for argument in arguments) or reference.grid is not None
+        if all(argument.role != "sections" for argument in arguments) or axes
+        if all(argument.role != "layer_type" for argument in arguments) or layer_type
     ]
     widths = dict.fromkeys((reference.head, 2 * reference.pairs))
     groups = [
-        list(_expanded(CallForm(arguments, library, columns), signature, reference, orders))
+        list(_expand(CallForm(arguments, library, columns), signature, reference, orders))
         for library, arguments, columns in itertools.product(
             signature.libraries, assignments, widths
         )
@@ -308,10 +317,10 @@ def forms(
     groups = [
         [
             replace(form, counted=counted, added_mask=added, by_head=by_head)
-            for by_head in _either("qkv", group)
-            for added in _either("mask", group)
-            # Beside a first position, a length may count the rows of the call.
-            for counted in _either("length", [g for g in group if g.has("positions", "offset")])
+            for by_head in _flags_for("qkv", group)
+            for added in _flags_for("mask", group)
+            # With a first position, a length may count the rows of the call.
+            for counted in _flags_for("length", [g for g in group if g.has("positions", "offset")])
             for form in group
         ]
         for group in groups
@@ -320,26 +329,25 @@ def forms(
     if not signature.named and not call:  # the usual form of each number of arguments
         in_turn = itertools.zip_longest(*groups)
         in_order = (form for forms in in_turn for form in forms if form is not None)
-    if axes:  # coordinates first: a function of these may also take one number for each row
+    if axes:  # coordinates first: a function of these may also accept one number for each row
         in_order = sorted(in_order, key=lambda form: form.has("positions") > form.follows_axes)
     return list(dict.fromkeys(in_order))
 
 
 def _argument(role: str, parameter: str, *, by_name: bool) -> Argument:
-    """The argument for a parameter of a role; a coordinate along one axis is positions along it."""
     name = parameter if by_name else None
     if role in ALONG:
         return Argument("positions", parameter, name, ALONG.index(role) - len(ALONG))
     return Argument(role, parameter, name)
 
 
-def _either(role: str, group: Sequence[CallForm]) -> tuple[bool, ...]:
-    """Both options for a role that may mean two things, if the form has it."""
+def _flags_for(role: str, group: Sequence[CallForm]) -> tuple[bool, ...]:
+    """Return both values of a flag if the forms have the role that it describes."""
     return (False, True) if any(form.has(role) for form in group) else (False,)
 
 
-def _called(signature: Signature, call: Sequence[str]) -> Iterator[tuple[Argument, ...]]:
-    """The arguments that were given by role, in the order of the parameters."""
+def _arguments_by_role(signature: Signature, call: Sequence[str]) -> Iterator[tuple[Argument, ...]]:
+    """Yield the arguments for roles that were given, in the order of the parameters."""
     names = [given for given in signature.parameters or () if not given.variable]
     arguments = []
     for place, role in enumerate(call):
@@ -350,7 +358,7 @@ def _called(signature: Signature, call: Sequence[str]) -> Iterator[tuple[Argumen
 
 
 def _assignments(signature: Signature, axes: int) -> Iterator[tuple[Argument, ...]]:
-    """What the parameters may be for: by their names, or else by their number.
+    """Yield assignments of roles to parameters: by their names, or else by their number.
 
     If positions have several ``axes``, one parameter for each axis may replace them.
     """
@@ -359,7 +367,7 @@ def _assignments(signature: Signature, axes: int) -> Iterator[tuple[Argument, ..
             for roles in ROLES_BY_COUNT[count]:
                 yield tuple(Argument(role, role) for role in roles)
         return
-    if signature.unmet:
+    if signature.unsupported:
         return
     required = [given for given in signature.required if not {*given.roles()} & BYSTANDERS]
     optional = [
@@ -371,7 +379,7 @@ def _assignments(signature: Signature, axes: int) -> Iterator[tuple[Argument, ..
         and not {*given.roles()} & BYSTANDERS
     ]
     along, of_axes = {*ALONG[-axes:]} if axes else set(), {*ALONG, "grid"}
-    by_name = list(itertools.product(*(_roles_beside(given, signature) for given in required)))
+    by_name = list(itertools.product(*(_possible_roles(given, signature) for given in required)))
     by_name = [
         tuple("" if role in of_axes and not axes else role for role in roles) for roles in by_name
     ]
@@ -386,53 +394,59 @@ def _assignments(signature: Signature, axes: int) -> Iterator[tuple[Argument, ..
         roles
         for roles in ROLES_BY_COUNT.get(len(required), ())
         if any(
-            all(known in ("", role) for known, role in zip(some, roles, strict=True))
-            for some in by_name
+            all(named_role in ("", role) for named_role, role in zip(by_names, roles, strict=True))
+            for by_names in by_name
         )
     ]
     for by_use in dict.fromkeys((*named, *partly)):
         uses = dict(zip((given.name for given in required), by_use, strict=True))
         arguments = tuple(
-            _argument(uses.get(own.name) or own.roles()[0], own.name, by_name=own.by_name)
-            for own in signature.required
+            _argument(uses.get(given.name) or given.roles()[0], given.name, by_name=given.by_name)
+            for given in signature.required
         )
-        for more in _optional(by_use, optional):
-            given = {own.parameter for own in (*arguments, *more)}
-            numbers = [own for own in _told(signature) if own.parameter not in given]
-            if numbers and {*TURNED} & {*by_use}:
+        for more in _optional_arguments(by_use, optional):
+            names = {argument.parameter for argument in (*arguments, *more)}
+            numbers = [
+                argument
+                for argument in _reference_numbers(signature)
+                if argument.parameter not in names
+            ]
+            if numbers and {*VECTORS} & {*by_use}:
                 yield (*arguments, *more, *numbers)
             yield arguments + more
 
 
-def _roles_beside(given: NamedParameter, signature: Signature) -> tuple[str, ...]:
-    """What a parameter may be for: a ``base`` may be the first position if nothing else is."""
+def _possible_roles(given: NamedParameter, signature: Signature) -> tuple[str, ...]:
+    """Return the roles of a parameter; ``base`` may be the first position if no other can be."""
     bases = ("positions", "offset", "base")
-    of_vectors = any({*own.roles()} & {*TURNED} for own in signature.required)
-    is_base = of_vectors and given.roles() == ("base",) and not _places(signature)
+    of_vectors = any({*required.roles()} & {*VECTORS} for required in signature.required)
+    is_base = of_vectors and given.roles() == ("base",) and not _position_parameters(signature)
     return bases if is_base else given.roles() or ("",)
 
 
-def _told(signature: Signature) -> list[Argument]:
-    """Optional parameters of a function of vectors that have the reference's numbers."""
+def _reference_numbers(signature: Signature) -> list[Argument]:
+    """Return optional parameters of a function of vectors that take numbers of the reference."""
     return [
         Argument(role, given.name, given.name)
         for given in signature.parameters or ()
         for role in given.roles()[:1]
-        if given.default is not None and role in _TOLD and not given.means_another(role)
+        if given.default is not None
+        and role in _REFERENCE_NUMBERS
+        and not given.has_other_meaning(role)
     ]
 
 
-def _optional(
+def _optional_arguments(
     roles: tuple[str, ...], optional: list[NamedParameter]
 ) -> Iterator[tuple[Argument, ...]]:
-    """Optional parameters that are also given, by name: first those that say where rows are."""
+    """Yield optional parameters to give by name as well, those for positions first."""
     missing = [(role, given) for given in optional for role in given.roles() if role not in roles]
     for role, given in missing:
         if role == "k" and "q" in roles:
             key = (Argument(role, given.name, given.name),)
             others = [other for other in optional if other != given]
-            yield from (key + more for more in _optional((*roles, "k"), others))
-    if not any(role in PLACED for role in roles):
+            yield from (key + more for more in _optional_arguments((*roles, "k"), others))
+    if not any(role in LOCATING for role in roles):
         for wanted in ("positions", "offset", "length"):
             for role, given in missing:
                 if role == wanted:
@@ -448,43 +462,50 @@ def _optional(
     makes = tuple(
         Argument(role, given.name, given.name) for role, given in missing if role in numbers
     )
-    if makes and not {*TURNED} & set(roles):
+    if makes and not {*VECTORS} & set(roles):
         yield makes
     yield ()
 
 
-def by_places(found: Iterable[CallForm], signature: Signature) -> list[list[CallForm]]:
-    """Forms in groups by the parameters that say where rows are.
+def group_by_position_parameters(
+    found: Iterable[CallForm], signature: Signature
+) -> list[list[CallForm]]:
+    """Group forms by the parameters that determine positions.
 
     Forms with fewer of the reference's numbers come later. Last are forms without any of these
     parameters although the signature has some, and forms with tables of only the call's rows, in
     which no parameter can choose rows.
     """
-    places, told = _places(signature), _told(signature)
+    places, numbers = _position_parameters(signature), _reference_numbers(signature)
     groups: dict[tuple[bool, int, tuple[str, ...]], list[CallForm]] = {}
     for form in found:
-        names = tuple(own.parameter for own in form.arguments if own.parameter in places)
+        names = tuple(
+            argument.parameter for argument in form.arguments if argument.parameter in places
+        )
         ones_own = form.has(*TABLES) and form.has("positions", "offset") and not form.chosen
-        left_out = ones_own or (bool(places) and not form.has(*PLACED))
-        lacks = sum(own.parameter not in form.parameters for own in told) if form.axes else 0
+        left_out = ones_own or (bool(places) and not form.has(*LOCATING))
+        lacks = (
+            sum(argument.parameter not in form.parameters for argument in numbers)
+            if form.axes
+            else 0
+        )
         groups.setdefault((left_out, lacks, names), []).append(form)
     return [groups[key] for key in sorted(groups, key=lambda key: key[:2])]
 
 
-def unplaced(form: CallForm, signature: Signature) -> str:
-    """The parameters that say where rows are, if a form gives none of them; else ""."""
-    return "" if form.has(*PLACED) else ", ".join(_places(signature))
+def missing_position_parameters(form: CallForm, signature: Signature) -> str:
+    """Return the parameters that determine positions, if a form gives none of them; else ""."""
+    return "" if form.has(*LOCATING) else ", ".join(_position_parameters(signature))
 
 
-def _places(signature: Signature) -> list[str]:
-    """The parameters that say where rows are."""
-    return [given.name for given in signature.parameters or () if {*given.roles()} & {*PLACED}]
+def _position_parameters(signature: Signature) -> list[str]:
+    return [given.name for given in signature.parameters or () if {*given.roles()} & {*LOCATING}]
 
 
-def with_rows_chosen(
+def forms_with_chosen_rows(
     form: CallForm, signature: Signature, orders: Sequence[str] = CALL_AXES
 ) -> Iterator[CallForm]:
-    """A form of tables, with an optional parameter that may choose their rows."""
+    """Yield a form of tables with an optional parameter that may choose their rows."""
     given = {argument.parameter for argument in form.arguments}
     for parameter in signature.parameters or ():
         role = next((role for role in parameter.roles() if role in ("positions", "offset")), None)
@@ -492,83 +513,87 @@ def with_rows_chosen(
             continue
         more = Argument(role, parameter.name, parameter.name)
         longer = replace(form, arguments=(*form.arguments, more))
-        yield from _rows_chosen(longer, (form.table_axes, *_CACHE_LEADS))
+        yield from _with_chosen_rows(longer, (form.table_axes, *_CACHE_AXES))
         if role == "offset":
-            # Tables that it slices may have fitted by chance, with their rows along other axes.
+            # Tables that it slices may have fitted by chance, with rows along another axis.
             for axes in sorted(orders, key=len, reverse=True):
-                yield from _rows_chosen(replace(longer, axes=axes), _LEADS[axes])
+                yield from _with_chosen_rows(replace(longer, axes=axes), _TABLE_AXES[axes])
 
 
-def _expanded(
+def _expand(
     form: CallForm, signature: Signature, reference: Reference, orders: Sequence[str]
 ) -> Iterator[CallForm]:
-    """A form in each order of axes, shape of positions and kind of table that code uses."""
+    """Yield a form in each order of axes, shape of positions and kind of table that code uses."""
     if not form.vectors:
-        yield from _placed(form, reference.axes)
+        yield from _with_position_shapes(form, reference.axes)
         return
     table_role = next((role for role in ("cos", "cos_sin", "freqs_cis") if form.has(role)), None)
-    likely = _first_axes(form, signature)
+    likely = _likely_axes(form, signature)
     for axes in sorted(orders, key=lambda order: order != likely):
-        shaped = _in_axes(form, axes, signature)
+        shaped = _with_axes(form, axes, signature)
         if shaped is None:
             continue
         if table_role is None:
-            yield from _placed(shaped, reference.axes)
+            yield from _with_position_shapes(shaped, reference.axes)
             continue
-        kinds = _kinds(form, table_role, reference)
+        kinds = _table_kinds(form, table_role, reference)
         of_kinds = [replace(shaped, kind=kind) for kind in kinds]
         if form.has("positions", "offset"):
-            caches = _CACHE_LEADS if axes == "bhnd" else _LEADS[axes]
+            caches = _CACHE_AXES if axes == "bhnd" else _TABLE_AXES[axes]
             for one in of_kinds:
-                yield from _rows_chosen(one, caches, reference.axes * form.has("sections"))
-        leads = _LEADS[axes]
+                yield from _with_chosen_rows(one, caches, reference.axes * form.has("sections"))
+        leads = _TABLE_AXES[axes]
         if len(orders) == 1 and any(g.name == "unsqueeze_dim" for g in signature.parameters or ()):
-            leads = tuple(lead for lead in leads if lead == "bnw") or leads  # of transformers
-        if form.has("sections"):  # of Qwen2-VL: tables of every axis
+            leads = tuple(lead for lead in leads if lead == "bnw") or leads  # as in transformers
+        if form.has("sections"):  # as in Qwen2-VL: tables of every axis
             leads = tuple(f"a{lead}" for lead in leads if lead[0] == "b")
         for one, lead in itertools.product(of_kinds, leads):
-            yield next(_placed(replace(one, table_axes=lead)))
+            yield next(_with_position_shapes(replace(one, table_axes=lead)))
 
 
-def _in_axes(form: CallForm, axes: str, signature: Signature) -> CallForm | None:
-    """A form with these axes; None if nothing says how many heads stand side by side in f."""
+def _with_axes(form: CallForm, axes: str, signature: Signature) -> CallForm | None:
+    """Return a form with these axes.
+
+    It is None for an array of q, k and v that such axes do not have, or for heads side by side if
+    no argument gives their number.
+    """
     if form.has("qkv") and axes not in _STACKED:
         return None
     if axes != "bnf":
         return replace(form, axes=axes)
-    told = [given for given in signature.parameters or () if given.tells_heads]
-    if not told and not form.has("heads"):
+    of_heads = [given for given in signature.parameters or () if given.gives_heads]
+    if not of_heads and not form.has("heads"):
         return None
     known = {argument.parameter for argument in form.arguments}
-    more = [_argument(own.roles()[0], own.name, by_name=True) for own in told]
-    arguments = (*form.arguments, *(own for own in more if own.parameter not in known))
+    more = [_argument(given.roles()[0], given.name, by_name=True) for given in of_heads]
+    arguments = (*form.arguments, *(given for given in more if given.parameter not in known))
     return replace(form, axes=axes, arguments=arguments)
 
 
-def _kinds(form: CallForm, role: str, reference: Reference) -> tuple[str, ...]:
-    """The kinds of table that an argument may be, the likeliest first."""
+def _table_kinds(form: CallForm, role: str, reference: Reference) -> tuple[str, ...]:
+    """Return the kinds of table that an argument may be, likeliest first."""
     kinds = _KINDS[role]
     if 4 * reference.pairs <= form.columns:
-        kinds = tuple(sorted(kinds, key=lambda kind: kind not in _SINGLE))
+        kinds = tuple(sorted(kinds, key=lambda kind: kind not in _VALUE_PER_PAIR))
     names = " ".join(argument.parameter for argument in form.arguments)
     if role == "freqs_cis" and "sin" in names:
         kinds = ("beside" if "cos_sin" in names else "sines beside", *kinds)
     return kinds
 
 
-def _first_axes(form: CallForm, signature: Signature) -> str:
-    """The order of axes that the signature suggests."""
+def _likely_axes(form: CallForm, signature: Signature) -> str:
+    """Return the order of axes to try first."""
     hint = next((g.default for g in signature.parameters or () if g.name == "unsqueeze_dim"), None)
     named = _named_axes(form, signature)
-    if form.has("heads") or any(given.tells_heads for given in signature.parameters or ()):
-        return "bnf"  # with one head, code that confuses heads and rows is right
+    if form.has("heads") or any(given.gives_heads for given in signature.parameters or ()):
+        return "bnf"  # with one head, code that confuses heads and rows would be right
     return "bnhd" if hint == "2" and named == "bhnd" else named
 
 
 def usual_axes(form: CallForm, signature: Signature) -> str:
-    """The usual order of axes for functions with such parameters, with heads if there are any.
+    """Return the usual order of axes for such parameters, with heads if there are any.
 
-    The default of ``unsqueeze_dim`` is ignored: it may be what is wrong.
+    The default of ``unsqueeze_dim`` is ignored: it may be wrong.
     """
     if form.arguments[0].role == "positions":
         return form.axes  # vLLM's, with all heads of a row side by side
@@ -577,7 +602,7 @@ def usual_axes(form: CallForm, signature: Signature) -> str:
 
 
 def _named_axes(form: CallForm, signature: Signature) -> str:
-    """The order of axes that the names of parameters suggest."""
+    """Return the order of axes that the names of parameters suggest."""
     names = {given.name for given in signature.parameters or ()}
     if "input_pos" in {argument.parameter for argument in form.arguments} or names & {
         "seqlen_offsets",
@@ -591,12 +616,12 @@ def _named_axes(form: CallForm, signature: Signature) -> str:
     return "bnhd" if form.has("freqs_cis") else "bhnd"
 
 
-def _placed(form: CallForm, axes: int = 0) -> Iterator[CallForm]:
-    """A form with each shape of positions, the likelier first: coordinates if there are axes."""
+def _with_position_shapes(form: CallForm, axes: int = 0) -> Iterator[CallForm]:
+    """Yield a form with each shape of positions, likeliest first; coordinates if there are axes."""
     if not form.has("positions"):
         yield form
         return
-    named = form.placed_by in ("position_ids", "input_pos")
+    named = form.position_parameter in ("position_ids", "input_pos")
     shapes: tuple[str, ...] = ("n", "bn")
     if form.vectors and named:
         shapes = ("bn", "n")
@@ -605,14 +630,14 @@ def _placed(form: CallForm, axes: int = 0) -> Iterator[CallForm]:
     if axes:
         first, second = ("abn", "an"), ("bna", "na")
         likely = shapes if form.follows_axes else first + second if named else second + first
-        for real in sorted((False, True), reverse=form.placed_by in _REAL):
+        for real in sorted((False, True), reverse=form.position_parameter in _REAL_COORDINATES):
             for of_axes in likely:
                 yield replace(form, position_axes=of_axes, real=real)
     for of_positions in shapes:
         yield replace(form, position_axes=of_positions)
 
 
-def _rows_chosen(form: CallForm, leads: Iterable[str], axes: int = 0) -> Iterator[CallForm]:
-    """A form with each shape of positions and of tables that have more rows than a call."""
+def _with_chosen_rows(form: CallForm, leads: Iterable[str], axes: int = 0) -> Iterator[CallForm]:
+    """Yield a form with tables longer than the call, and each shape of positions and of tables."""
     for lead in dict.fromkeys(lead.replace("b", "1") for lead in leads):
-        yield from _placed(replace(form, table_axes=lead, chosen=True), axes)
+        yield from _with_position_shapes(replace(form, table_axes=lead, chosen=True), axes)

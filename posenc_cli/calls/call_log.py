@@ -1,8 +1,7 @@
-"""Which position each row of a call was rotated at: the log of all calls, and what it shows.
+"""Log all calls, and read the position that each row was rotated at.
 
-Every call is kept. If rows are wrong, their positions are read from their rotations: every row of
-every wrong call has to be explained so, and all other calls have to be right. Otherwise the cause
-is unknown.
+If rows are wrong, their positions are read from their rotations. This must explain every row of
+every wrong call, and all other calls must be right. Otherwise the cause is unknown.
 """
 
 from __future__ import annotations
@@ -39,17 +38,17 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, NumberArray
 
 _ROUNDINGS = 4
-"""Of vectors before and after, as :mod:`rotated` counts them."""
+"""Rounding steps of vectors before and after."""
 
 _FIRST_ROWS = 48
-"""Of an object that is made with its default length, and around that."""
+"""Rows of the calls of an object with its default length."""
 
 _SHOWN = 3
-"""Rows, or lengths of calls, that are shown."""
+"""Most rows that the evidence lists."""
 
 
 class MadeCall(Record):
-    """Rows (n, columns) before and after, at positions (n,)."""
+    """Rows (n, columns) before and after a call, at positions (n,)."""
 
     positions: Integers
     x: NumberArray
@@ -57,22 +56,22 @@ class MadeCall(Record):
 
     @cached_property
     def values(self) -> NumberArray:
-        """The rows after, which are computed when they are looked at."""
+        """The rows after the call, computed on first use."""
         return self.after()
 
     @property
     def rows(self) -> int:
-        """How many rows it has."""
+        """The number of rows."""
         return self.positions.size
 
     @property
     def start(self) -> int:
-        """Where it begins."""
+        """The first position."""
         return int(self.positions[0])
 
     @property
     def end(self) -> int:
-        """How many positions there are up to its last."""
+        """The largest position plus 1."""
         return int(self.positions.max()) + 1
 
 
@@ -87,11 +86,11 @@ CALL_RULES: tuple[tuple[str, Callable[[MadeCall], Integers]], ...] = (
         lambda call: call.start + np.arange(call.rows),
     ),
 )
-"""Rules for the positions of wrong calls that public libraries follow, and their names."""
+"""Rules for positions that bugs of public libraries follow, with their messages."""
 
 
 class RowReader:
-    """Reads at which positions the reference rotates vectors as a function does.
+    """A comparison of results with the reference's rotations, at given or unknown positions.
 
     ``dtype`` is the number format of the results.
     """
@@ -103,24 +102,27 @@ class RowReader:
         )
 
     def right(self, call: MadeCall, used: Integers) -> Flags:
-        """Which rows are rotated as the reference rotates them at these positions. Shape: (n,)."""
+        """Return which rows are rotated as by the reference at positions ``used``. Shape: (n,)."""
         before, after = self.factors(call)
         farther = np.maximum(call.positions, np.abs(used))
         size = np.abs(call.x).max(axis=1, keepdims=True)  # (n, 1)
         floor = _ROUNDINGS * self._tolerance.floor * size
         allowed = self._tolerance.cells(farther, self.reference.frequencies) * np.abs(before)
         positions, places = np.unique(used, return_inverse=True)
-        turns = np.asarray(self.reference.rotation.at(positions.astype(np.int64))[places])
-        missed = np.abs(after - before * turns)
+        factors = np.asarray(self.reference.rotation.at(positions.astype(np.int64))[places])
+        missed = np.abs(after - before * factors)
         others = list(self.reference.pairing.others(call.x.shape[1]))
         stays = np.abs(call.values[:, others] - call.x[:, others]) <= floor
         right: Flags = (missed <= allowed + floor).all(axis=1) & stays.all(axis=1)
         return right
 
     def positions(self, call: MadeCall) -> Integers | None:
-        """The position that each row is rotated at; None if one shows none, or all run backward."""
+        """Return the position that each row is rotated at.
+
+        It is None if one cannot be read, or if all are negative.
+        """
         if self.reference.coordinates is not None or not np.isfinite(call.values).all():
-            return None  # on several axes there are only the positions that calls have
+            return None  # on several axes, only the positions of the calls could be tried
         before, after = self.factors(call)
         sample = Sample(
             call.positions,
@@ -136,7 +138,7 @@ class RowReader:
         return read if shown and self.right(call, read).all() else None
 
     def factors(self, call: MadeCall) -> tuple[ComplexRows, ComplexRows]:
-        """The dimension pairs before and after, as complex numbers. Shape: (n, pairs) each."""
+        """Return the pairs before and after, as complex numbers. Shape of each: (n, pairs)."""
         pairing = self.reference.pairing
         with np.errstate(invalid="ignore"):
             before, after = (
@@ -150,15 +152,15 @@ class RowReader:
 
 
 _SEEN = 0.02
-"""Of the largest value of a row: pairs that are smaller show their rotation too coarsely."""
+"""Smallest pair whose rotation is read, relative to the largest value of the row."""
 
 _WIDER = 8 / _SEEN
-"""Times the tolerance of vectors of length 1 that a row's rotation is read with; it is then
-compared with its own."""
+"""Factor of the tolerance with which a row's rotation is read, for small pairs. The row is then
+compared with its proper tolerance."""
 
 
 class CallLog:
-    """The calls of one result of a function."""
+    """The log of calls of one result of a function."""
 
     def __init__(
         self,
@@ -178,17 +180,18 @@ class CallLog:
         reference: Reference,
         drawn: Sequence[NumberArray],
     ) -> list[CallLog]:
-        """Of what happens to vectors (rows, columns) of each result, given again and again.
+        """Return a log for each result, with fixed vectors (rows, columns) that calls repeat.
 
-        Every call has all results: those of the others are kept until their logs make this call.
+        Every call returns all results. Those of the other logs are kept until they make the same
+        call.
         """
         kept: list[deque[tuple[bytes, NumberArray]]] = [deque() for _ in drawn]
 
-        def rows(which: int, indices: Integers, where: Integers) -> NumberArray:
-            key = indices.tobytes() + where.tobytes()
+        def rows(which: int, indices: Integers, positions: Integers) -> NumberArray:
+            key = indices.tobytes() + positions.tobytes()
             if kept[which] and kept[which][0][0] == key:
                 return kept[which].popleft()[1]
-            results = function.each_value([x[indices % SEQUENCE] for x in drawn], where)
+            results = function.each_value([x[indices % SEQUENCE] for x in drawn], positions)
             for others, values in zip(kept, results, strict=True):
                 others.append((key, values))
             kept[which].clear()
@@ -198,37 +201,37 @@ class CallLog:
 
     @classmethod
     def of_tables(cls, function: ServedFunction, reference: Reference, rows: Rows) -> CallLog:
-        """Of tables of cosines and sines, as what happens to (1, 0) in every pair."""
+        """Return a log of tables of cosines and sines, as rotations of (1, 0) in every pair."""
         x = np.zeros((SEQUENCE, reference.head), np.float32)
         x[:, list(reference.pairing.first)] = 1
         return cls(function, reference, x, rows)
 
     @property
     def compares(self) -> bool:
-        """Whether its rows can be compared: not where the largest position is part of each call."""
+        """Whether rows can be compared; false if the largest position is part of each call."""
         return self.reference.symmetric and not self.function.follows_length
 
-    def rows(self, indices: Integers, where: Integers) -> NumberArray:
-        """What happens to some rows in one call, which is kept."""
-        values = self._rows(indices, where)
-        # Without positions for each row what is no sequence takes several calls. Longer tables,
-        # of which rows are chosen, have each position once: rows that repeat find others.
+    def rows(self, indices: Integers, positions: Integers) -> NumberArray:
+        """Return the results for some rows in one call, and log the call."""
+        values = self._rows(indices, positions)
+        # Not logged: rows that are not consecutive, if they need several calls for that; repeated
+        # positions, if they choose rows of tables, which hold each position once.
         form = self.function.form
-        steps = np.diff(where if not form.chosen else np.sort(where))
-        whole = values.shape[1] / self.reference.pairs in (2, 4)  # of tables
+        steps = np.diff(positions if not form.chosen else np.sort(positions))
+        whole = values.shape[1] / self.reference.pairs in (2, 4)  # the width of tables
         if (whole or self.function.outcome == "vectors") and (
             (steps == 1).all() or (form.any_rows and (steps.all() or not form.chosen))
         ):
             after = partial(self._as_vectors, values)
-            self.made.append(MadeCall(where, self._x[indices % SEQUENCE], after))
+            self.made.append(MadeCall(positions, self._x[indices % SEQUENCE], after))
         return values
 
-    def sequence(self, count: int, first: int = 0) -> None:
-        """Make a call of rows that follow on each other."""
-        self.rows(np.arange(first, first + count), np.arange(first, first + count))
+    def sequence(self, count: int) -> None:
+        """Make a call of the first rows."""
+        self.rows(np.arange(count), np.arange(count))
 
     def _as_vectors(self, values: NumberArray) -> NumberArray:
-        """What became of vectors."""
+        """Return results as vectors; tables as the rotation of (1, 0) in every pair."""
         if self.function.outcome == "vectors":
             return values
         pairing, (cos, sin) = self.reference.pairing, np.split(values, 2, axis=1)
@@ -240,42 +243,43 @@ class CallLog:
         return after
 
 
-def by_call(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
-    """What happens to rows by their calls; nothing where no rule gives all of them.
+def explain_by_calls(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
+    """Return the irregularity that explains rows by the positions of their calls, if one does.
 
-    ``dtype`` is the number format of the results. Longer tables, of which rows are chosen, have the
-    first positions and those of the call: among the first ones any rule shows.
+    ``dtype`` is the number format of the results. Tables whose rows are chosen contain the first
+    positions and those of the call. Therefore calls of the first positions are tried alone too: in
+    these, any rule shows.
     """
     near = [call for call in log.made if call.end <= SEQUENCE]
     parts = [near, log.made] if log.function.form.chosen else [log.made]
-    return next(filter(None, (_Calls(log, own, dtype).causes() for own in parts)), ())
+    return next(filter(None, (_Calls(log, calls, dtype).causes() for calls in parts)), ())
 
 
-def of_far_rows(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
-    """What is wrong in calls of one or two rows, where those near position 0 are right.
+def far_row_faults(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
+    """Return the fault of calls of one or two rows, if calls near position 0 are right.
 
-    Other calls agree among themselves; that these are right follows from no other.
+    Other checks compare these calls only with each other, which does not show that they are right.
     """
     few = [call for call in log.made if call.rows <= 2]
     near = sorted((call for call in log.made if call.end <= SEQUENCE), key=lambda call: call.rows)
     calls, reader = _Calls(log, few, dtype), RowReader(log.reference, dtype)
-    # The longest has 65,600 rows: it is looked at last.
+    # The longest has 65,600 rows, so it is compared last.
     near_right = (reader.right(call, call.positions).all() for call in near)
     if not log.compares or calls.right or not all(near_right):
         return ()
     message = "single rows are rotated differently far from position 0"
     text = f"called with {calls.first_wrong}: results differ from the reference"
-    return by_call(log, dtype) or (_irregular(Cause.UNKNOWN, message, text),)
+    return explain_by_calls(log, dtype) or (_irregularity(Cause.UNKNOWN, message, text),)
 
 
-def in_a_long_call(
+def long_call_faults(
     log: CallLog, dtype: str, rows: int, planned: PlannedCalls
 ) -> tuple[Irregularity, ...]:
-    """What happens to so many rows of one call, which is ``planned``.
+    """Return the fault of a call of many ``rows``, which is ``planned``.
 
-    Nothing where those of a short one are wrong, or none can be compared.
+    Return nothing if a short call is wrong, or calls cannot be compared.
     """
-    before, known, text = len(log.made), len(planned.faults), f"{rows} rows in one call"
+    before, faults_before, text = len(log.made), len(planned.faults), f"{rows} rows in one call"
     with planned.planned(text):
         began = time.monotonic()
         log.sequence(SEQUENCE)
@@ -285,22 +289,23 @@ def in_a_long_call(
             raise InvalidInput("a short call is wrong too")
         log.sequence(rows)
     calls = _Calls(log, log.made[before:], dtype)
-    if crashes := planned.faults[known:]:
+    if crashes := planned.faults[faults_before:]:
         return tuple(crashes)
     if text not in planned.tried or calls.right:
         return ()
     text = f"called with {calls.first_wrong}: results differ from the reference"
     message = "the function rotates rows of long calls differently"
-    return calls.causes() or (_irregular(Cause.UNKNOWN, message, text),)
+    return calls.causes() or (_irregularity(Cause.UNKNOWN, message, text),)
 
 
-def past_default_length(
+def default_length_fault(
     logs: Sequence[CallLog], planned: PlannedCalls, dtype: str, last: int, *, half: str = ""
 ) -> Irregularity | None:
-    """What happens to rows past the length that an object has by default, up to position ``last``.
+    """Return the fault of rows beyond the default length of an object, up to position ``last``.
 
-    The object is made anew; with ``half`` its first calls, which grow it, are in that precision.
-    One whose first, short call is wrong too is told its length by who makes it.
+    The object is made again without a length. With ``half``, its first calls, which grow its
+    tables, are in that precision. If the first, short call is wrong too, the caller must set the
+    length, and there is no fault.
     """
     function, columns = logs[0].function, logs[0].function.form.columns
     assert function.process.default_length is not None
@@ -314,12 +319,12 @@ def past_default_length(
     with planned.planned(f"{of_default}, {past}", surely=False):
         function.process.by_default = True
         function.process.renew()
-        calls = _around(function, length, last)
+        calls = _calls_around(function, length, last)
         if half:
             coarse = function.varied(last=function.last, dtype=half)
             for first, count in calls:
-                where = np.arange(first, first + count)
-                coarse.all_values(np.ones((count, columns), np.float32), where)
+                positions = np.arange(first, first + count)
+                coarse.all_values(np.ones((count, columns), np.float32), positions)
         for (first, count), log in product(calls, logs):
             log.rows(np.arange(count), np.arange(first, first + count))
         if not (half or all(_Calls(log, log.made[:1], dtype).right for log in logs)):
@@ -327,13 +332,13 @@ def past_default_length(
         right = all(_Calls(log, log.made, dtype).right for log in logs)
     if right:
         return None
-    known = f"rows are wrong after a call past the length, in {of_default}"
+    message = f"rows are wrong after a call past the length, in {of_default}"
     text = f"called {past}: results differ from an object of length {last + 1}"
-    return Irregularity(Cause.UNKNOWN, known, text)
+    return Irregularity(Cause.UNKNOWN, message, text)
 
 
-def _around(function: ServedFunction, length: int, last: int) -> list[tuple[int, int]]:
-    """First positions and rows of calls that pass a length, pass it again, and are short again."""
+def _calls_around(function: ServedFunction, length: int, last: int) -> list[tuple[int, int]]:
+    """Return first positions and rows of calls below a length, twice beyond it, and below again."""
     short = (0, min(_FIRST_ROWS, length))
     if function.form.from_zero:
         longer = [(0, end) for end in sorted({length + 1, min(2 * length, last + 1)})]
@@ -356,54 +361,51 @@ class _Calls:
 
     @property
     def right(self) -> bool:
-        """Whether all rows are rotated as they should be."""
         return not self._wrong
 
     @property
     def first_wrong(self) -> str:
-        """The first wrong call, in words."""
         return f"{rows_text({self._wrong[0].rows})} from position {self._wrong[0].start} on"
 
     def causes(self) -> tuple[Irregularity, ...]:
-        """At which positions the rows of wrong calls are rotated; nothing if not all show it."""
+        """Return at which positions wrong calls are rotated; nothing if one cannot be read."""
         if not self._wrong or self._reader.reference.coordinates is not None:
             return ()
         some = ""
         if len(self._wrong) < len(self._made):
             some = f", in {len(self._wrong)} of {len(self._made)} calls"
-        for known, rule in CALL_RULES:
+        for text, rule in CALL_RULES:
             if all(self._reader.right(call, rule(call)).all() for call in self._wrong):
-                return (_irregular(Cause.POSITION_OFFSET, known + some, self._evidence),)
+                return (_irregularity(Cause.POSITION_OFFSET, text + some, self._evidence),)
         shown, unrotated, ends = [], True, set[int | None]()
         for call in self._wrong:
-            own = self._reader.positions(call)
-            if own is None:
+            read = self._reader.positions(call)
+            if read is None:
                 return ()
-            unrotated = unrotated and not own[own != call.positions].any()
-            end = int(own.max())
-            ends.add(end if np.array_equal(own, np.minimum(call.positions, end)) else None)
-            row = int(np.argmax(own != call.positions))
-            at = f"position {call.positions[row]} is rotated as {own[row]}"
+            unrotated = unrotated and not read[read != call.positions].any()
+            end = int(read.max())
+            ends.add(end if np.array_equal(read, np.minimum(call.positions, end)) else None)
+            row = int(np.argmax(read != call.positions))
+            at = f"position {call.positions[row]} is rotated as {read[row]}"
             shown.append(f"in a call of {rows_text({call.rows})} from {call.start} on, {at}")
         evidence = "; ".join([*shown[not unrotated : _SHOWN], self._evidence])
         if unrotated:
             message = "in some calls rows are returned unrotated"
-            return (_irregular(Cause.NO_ROTATION, message, evidence),)
+            return (_irregularity(Cause.NO_ROTATION, message, evidence),)
         shared = ends.pop() if len(ends) == 1 else None
         if shared is not None and self._right_up_to <= shared + 1:
             message = f"positions are clamped at {shared}"
-            return (_irregular(Cause.POSITION_OFFSET, message, self._evidence),)
+            return (_irregularity(Cause.POSITION_OFFSET, message, self._evidence),)
         message = f"rows get the rotation of other positions: {shown[0]}"
-        return (_irregular(Cause.POSITION_OFFSET, message, evidence),)
+        return (_irregularity(Cause.POSITION_OFFSET, message, evidence),)
 
     @property
     def _evidence(self) -> str:
-        """How much was compared."""
         rows, wrong = sum(call.rows for call in self._wrong), len(self._wrong)
         text = f"this reproduces every row of the wrong calls (calls: {wrong}, rows: {rows})"
         return f"{text}; right calls: {len(self._made) - wrong}"
 
 
-def _irregular(cause: Cause, message: str, evidence: str) -> Irregularity:
+def _irregularity(cause: Cause, message: str, evidence: str) -> Irregularity:
     unlike = "the function rotates a row differently in other calls"
     return Irregularity(cause, message, evidence, unlike)

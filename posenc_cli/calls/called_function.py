@@ -1,4 +1,4 @@
-"""A user's function, described, created and called on request, in any process."""
+"""Describe, create and call a user's function, in any process."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.calls.answers import Returned, check_description, returned_arrays
 from posenc_cli.calls.payloads import (
-    NOTHING,
+    NO_EFFECT,
+    axis_sizes,
+    layout_flag,
     request,
-    settings,
+    role_settings,
     settings_by_name,
-    shares_of_axes,
-    style,
-    thirds,
+    split_qkv,
 )
 from posenc_cli.calls.roles import HEAD_SIZES, roles_of
 from posenc_cli.calls.signature import Signature
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers
 
 
-_SHARES = ("rotary_pct", "rotary_percent", "partial_rotary_factor", "rope_percentage")
-"""Names of parameters: which share of the dimensions of a head is rotated."""
+_ROTATED_SHARES = ("rotary_pct", "rotary_percent", "partial_rotary_factor", "rope_percentage")
+"""Parameters for the share of a head's dimensions that is rotated."""
 
 
 class Crash(InvalidInput):
-    """A function that ended its process in a call, or would have by exiting, or never returned."""
+    """A function that ended its process in a call, tried to exit, or never returned."""
 
 
 _LENGTH, _ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"
-"""Parameters for a length: the longest sequence's, and that of training before an extension."""
+"""Parameters for the longest sequence, and for the original context."""
 
 
 class WrongShape(InvalidInput):
-    """A function that returned an array of another shape than it was given."""
+    """A function that returned an array of another shape than its input."""
 
 
 class Dropped(WrongShape):
@@ -52,14 +52,13 @@ class Dropped(WrongShape):
 
 
 class CalledFunction(ABC):
-    """A user's function; ``target`` is what messages call it, and ``python`` runs it.
+    """A user's function; ``target`` is its name in messages, and ``python`` runs it.
 
-    ``context`` is how many positions it may be asked for, which an object of a class is made with;
-    ``default_length`` is what such an object has by itself where that is less, as the parameter and
-    its value, and with ``by_default`` it is made so; ``by_original`` gives it the original context
-    for ``max_position_embeddings``. With ``renews`` a new :meth:`start` gives a
-    function that was never called. ``returns`` is the framework of what the last
-    call returned.
+    ``context`` is the number of positions that it may be asked for, and the length of an object of
+    a class. ``default_length`` is the parameter and value of the object's default length, if that
+    is less; with ``by_default`` the object is made with it. ``by_original`` gives the original
+    context to ``max_position_embeddings``. With ``renews``, a new :meth:`start` gives a function
+    that was never called. ``returns`` is the framework of the last result.
     """
 
     def __init__(
@@ -87,13 +86,13 @@ class CalledFunction(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Make it ready to be called, anew where it was before.
+        """Make it ready to be called, again if it was before.
 
         Raises: InvalidInput, Unavailable.
         """
 
     def renew(self) -> None:
-        """Have it as if it was never called.
+        """Restore the state before the first call.
 
         Raises: InvalidInput, Unavailable.
         """
@@ -102,27 +101,27 @@ class CalledFunction(ABC):
 
     @abstractmethod
     def end(self) -> None:
-        """End what runs it."""
+        """End the process that runs it, if there is one."""
 
     @abstractmethod
-    def _exchanged(
+    def _exchange_messages(
         self, payload: Payload | dict[str, Any], *, positions: Integers | None = None
     ) -> tuple[dict[str, Any], bytearray]:
-        """The answer to a request, and its bytes.
+        """Return the answer to a request, and its bytes.
 
         Raises: InvalidInput, Unavailable.
         """
 
     def _describe(self) -> None:
-        """Read what is known of the function, and make an object of a class.
+        """Read the signature of the function, and make an object of a class.
 
-        Of ``first_rows``, how many the first call has, nothing is known before it.
+        ``first_rows``, the number of rows of the first call, is 0 until then.
 
         Raises: InvalidInput, Unavailable.
         """
         self.first_rows = 0
-        self.told: list[tuple[str, str]] = []
-        self.left: list[str] = []
+        self.given_parameters: list[tuple[str, str]] = []
+        self.left_at_default: list[str] = []
         self.signature = self._class = self._described()
         if self.signature.is_class:
             self._make()
@@ -134,18 +133,18 @@ class CalledFunction(ABC):
             )
 
     def other_frameworks(self) -> tuple[str, ...]:
-        """The frameworks that are loaded and that its signature does not suggest.
+        """Return the loaded frameworks that its signature does not suggest.
 
-        A function may load one itself, when it is called.
+        A function may load one itself when it is called.
 
         Raises: InvalidInput, Unavailable.
         """
-        answer, _ = self._exchanged({"do": "describe"})
+        answer, _ = self._exchange_messages({"do": "describe"})
         found = (*answer["frameworks"], *answer["loaded"])
         return tuple(name for name in found if name not in self.signature.libraries)
 
     def _described(self) -> Signature:
-        answer, _ = self._exchanged({"do": "describe"})
+        answer, _ = self._exchange_messages({"do": "describe"})
         try:
             check_description(answer)
             return Signature.of(answer)
@@ -153,13 +152,13 @@ class CalledFunction(ABC):
             raise self._unreadable() from None
 
     @property
-    def may_take_original(self) -> bool:
-        """Whether a class has one length, which may be the context before it was extended."""
+    def may_expect_original(self) -> bool:
+        """Whether a class has only one length, which may be the original context."""
         names = {given.name for given in self._class.parameters or () if self._class.is_class}
         return _LENGTH in names and _ORIGINAL not in names and _ORIGINAL in self._named_settings()
 
     def remake(self) -> None:
-        """Make another object, where the function is one of a class.
+        """Make another object if the function is one of a class.
 
         Raises: InvalidInput.
         """
@@ -168,14 +167,15 @@ class CalledFunction(ABC):
             self._make()
 
     def _make(self) -> None:
-        """Make an object of a class whose parameters are known; it is ``told`` of some roles.
+        """Make an object of a class.
 
-        The parameters that are ``left`` at their default may matter.
+        ``given_parameters`` are the roles and names of the parameters that are given values.
+        ``left_at_default`` are the others that may affect values.
 
-        Raises: InvalidInput where one is not.
+        Raises: InvalidInput if a required parameter is unknown.
         """
-        roles = {**settings(self.reference), "length": self._context, **NOTHING}
-        named: dict[str, Any] = {**self._shares_of_axes(), **self._named_settings()}
+        roles = {**role_settings(self.reference), "length": self._context, **NO_EFFECT}
+        named: dict[str, Any] = {**self._axis_settings(), **self._named_settings()}
         config = self.asked.config
         values: dict[str, Any] = {}
         configs = {}
@@ -186,7 +186,7 @@ class CalledFunction(ABC):
         }
         for given in self.signature.parameters or ():
             if given.name in named:
-                values[given.name] = given.in_its_type(named[given.name])
+                values[given.name] = given.typed_as_default(named[given.name])
                 continue
             role = next((role for role in given.roles() if role in roles), None)
             if role == "length" and (given.default or "").isdecimal():
@@ -194,10 +194,10 @@ class CalledFunction(ABC):
                 self.default_length = (given.name, length) if 0 < length < self._context else None
                 if self.by_default:
                     continue
-            if role in roles and not (role in NOTHING and given.default):
-                values[given.name] = given.in_its_type(roles[role])
+            if role in roles and not (role in NO_EFFECT and given.default):
+                values[given.name] = given.typed_as_default(roles[role])
             elif "style" in given.roles():
-                values[given.name] = style(given.name, self.reference)
+                values[given.name] = layout_flag(given.name, self.reference)
             elif "config" in given.roles() and config is not None:
                 configs[given.name] = dict(config)
             elif given in self.signature.required and given.name not in attributes:
@@ -207,37 +207,37 @@ class CalledFunction(ABC):
                 raise self.invalid(f"is a class that needs {given.name}", hint=hint)
         library = next(iter(self.signature.libraries), "numpy")
         request = {"do": "make", "values": values, "configs": configs}
-        self._exchanged({**request, "attributes": attributes, "library": library})
-        self.told = [(role, name) for name in values for role in roles_of(name)[:1]]
+        self._exchange_messages({**request, "attributes": attributes, "library": library})
+        self.given_parameters = [(role, name) for name in values for role in roles_of(name)[:1]]
         text = ", ".join(
             f"{name}={format(value, '.15g') if isinstance(value, float) else value}"
             for name, value in (values | dict.fromkeys({**configs, **attributes}, "…")).items()
         )
-        self.left = [
+        self.left_at_default = [
             given.name
             for given in self.signature.parameters or ()
-            if given.matters and given.name not in {*values, *configs, *attributes}
+            if given.affects_values and given.name not in {*values, *configs, *attributes}
         ]
         self.made = f"{self.signature.name}({text})"
         self.signature = self._described()
 
-    def _shares_of_axes(self) -> dict[str, list[int]]:
-        """The pairs that follow each axis, and their dimensions, by the names of parameters."""
+    def _axis_settings(self) -> dict[str, list[int]]:
+        """Return the pairs of each axis, and their dimensions, by the names of parameters."""
         coordinates = self.reference.coordinates
         if coordinates is None or coordinates.oblique:
             return {}
-        pairs, columns = shares_of_axes(self.reference)
+        pairs, columns = axis_sizes(self.reference)
         return {
             **dict.fromkeys(("mrope_section", "mrope_sections"), pairs),
             **dict.fromkeys(("axes_dim", "axes_dims", "axes_dims_rope"), columns),
         }
 
     def _named_settings(self) -> dict[str, float]:
-        """The reference's own numbers, by the names of the class's parameters.
+        """Return the reference's numbers, by the names of the class's parameters.
 
-        ``max_position_embeddings`` is a length like others where another name says how long the
-        context was that a model was trained on. Beside a rotary dim, or a share of the head, a head
-        size is the whole head.
+        If another parameter is the original context, ``max_position_embeddings`` is a length like
+        others. If a parameter is the rotary dim or a share of the head, a head size is that of the
+        whole head.
         """
         names = {given.name for given in self.signature.parameters or ()}
         named = settings_by_name(self.reference)
@@ -247,15 +247,15 @@ class CalledFunction(ABC):
             named[_LENGTH] = named[_ORIGINAL]
         if "factor" in names:
             named.pop("scaling_factor", None)
-        if names & {"rotary_dim", *_SHARES}:
+        if names & {"rotary_dim", *_ROTATED_SHARES}:
             head, share = self.reference.head, 2 * self.reference.pairs / self.reference.head
-            named |= {**dict.fromkeys(HEAD_SIZES, head), **dict.fromkeys(_SHARES, share)}
+            named |= {**dict.fromkeys(HEAD_SIZES, head), **dict.fromkeys(_ROTATED_SHARES, share)}
         return named
 
     def call(
         self, form: CallForm, positions: Integers, vectors: Sequence[Vectors]
     ) -> list[Returned]:
-        """What the function returns at positions (n,) or (p, n); what is no array is left out.
+        """Return the arrays that the function returns at positions (n,) or (p, n).
 
         Raises: InvalidInput.
         """
@@ -266,11 +266,11 @@ class CalledFunction(ABC):
         return results
 
     def arrays(self, payload: Payload, positions: Integers) -> list[Returned]:
-        """What the function returns for a request of such positions, as :meth:`call` does.
+        """Return the arrays for a request with these positions, as :meth:`call` does.
 
         Raises: InvalidInput.
         """
-        answer, data = self._exchanged(payload, positions=positions)
+        answer, data = self._exchange_messages(payload, positions=positions)
         try:
             self.returns = answer.get("made")
             return returned_arrays(answer, data)
@@ -278,10 +278,10 @@ class CalledFunction(ABC):
             self.end()
             raise self._unreadable() from None
 
-    def turned(
+    def rotated(
         self, form: CallForm, positions: Integers, vectors: Sequence[Vectors]
     ) -> list[Returned]:
-        """What happens to vectors. Shape of each: (b, n, h, d).
+        """Return the results for vectors. Shape of each: (b, n, h, d).
 
         Raises: InvalidInput.
         """
@@ -290,9 +290,9 @@ class CalledFunction(ABC):
     def as_vectors(
         self, results: list[Returned], form: CallForm, vectors: Sequence[Vectors]
     ) -> list[Returned]:
-        """Results as vectors. Shape of each: (b, n, h, d).
+        """Return results as vectors. Shape of each: (b, n, h, d).
 
-        Raises: InvalidInput for what has not the shape of the vectors given.
+        Raises: InvalidInput if a result has another shape than the vectors.
         """
         wanted = len(form.vectors)
         if form.has("qkv"):
@@ -300,35 +300,35 @@ class CalledFunction(ABC):
             results = [
                 Returned(part, result.dtype)
                 for result in results[:1]
-                for part in thirds(result.values, form, shape)
+                for part in split_qkv(result.values, form, shape)
             ] or results
         if not results:
             raise self.invalid("returned None, not real numbers")
         if len(results) < wanted:
             raise self.invalid(f"returned {len(results)} array for q and k; it must return both")
-        turned = []
-        for result, own in zip(results[:wanted], vectors, strict=True):
+        rotated = []
+        for result, vector_set in zip(results[:wanted], vectors, strict=True):
             if result.values.dtype.kind == "c":
                 raise self.invalid(f"returned {result.dtype} numbers, not real numbers")
-            # k with fewer heads than q may come back with as many.
-            shapes = {given.shape(form.axes): given for given in (vectors[0], own)}
+            # k with fewer heads than q may be returned with as many as q.
+            shapes = {given.shape(form.axes): given for given in (vectors[0], vector_set)}
             values = result.values
             if form.axes == "bnf" and values.ndim == 4:
                 values = values.reshape(*values.shape[:2], -1)  # heads on an axis of their own
             if "b" not in form.axes and values.shape[:1] == (1,) and values.shape[1:] in shapes:
-                values = values[0]  # who takes one sequence may add an axis of sequences
+                values = values[0]  # code for one sequence may add an axis of sequences
             if values.shape not in shapes:
-                shape = own.shape(form.axes)
+                shape = vector_set.shape(form.axes)
                 error = self.invalid(
                     f"returned an array of shape {values.shape} for x of shape {shape}"
                 )
                 raise (Dropped if values.size < prod(shape) else WrongShape)(error.message)
             read = shapes[values.shape].read(values, form.axes)
-            turned.append(Returned(read, result.dtype))
-        return turned
+            rotated.append(Returned(read, result.dtype))
+        return rotated
 
-    def _refusal(self, error: str, why: str, positions: Integers | None) -> PosencError:
-        """What to tell the user of an error that the worker reports."""
+    def _error_for_user(self, error: str, why: str, positions: Integers | None) -> PosencError:
+        """Return the error for the user from one that the worker reports."""
         if why == "needs":
             return Unavailable(
                 f"--impl {abbreviated(self.target)} {error}",
@@ -353,9 +353,9 @@ class CalledFunction(ABC):
         return self.invalid("wrote into the pipe that carries its results; they cannot be read")
 
     def invalid(self, what: str, *, hint: str | None = None, code: str = "") -> InvalidInput:
-        """An error of the function."""
+        """Return an error about the function."""
         return InvalidInput(f"--impl {abbreviated(self.target)} {what}", hint=hint, code=code)
 
     def reason(self, error: InvalidInput) -> str:
-        """Why a call failed, without the name of the function."""
+        """Return why a call failed, without the name of the function."""
         return error.message.removeprefix(self.invalid("").message)

@@ -1,13 +1,11 @@
-"""The form in which a function can be called, found by calling it.
+"""Find the form in which a function can be called, by calling it.
 
 A form fits if the call succeeds, the result has the right shape, all heads are rotated alike,
 lengths are kept, more than half of the rotary dimensions rotate, and each row is the same in
-another call. If no form fits so well, the best of those that run is taken, the first of several.
-Rows may differ, or nothing may rotate, in this form while they do not in an order of axes that was
-tried before. Then the function rotates heads differently, and that order is taken instead.
-
-A parameter that says where rows are is always given. A form without it is tried only if no form
-with it runs.
+another call. If none fits, the first of the best forms that run is used. If rows differ in it, or
+nothing rotates, but not in an order of axes that was tried before, the function rotates heads
+differently, and that order is used. A parameter that determines positions is always given; a form
+without it is tried only if no form with it runs.
 """
 
 from __future__ import annotations
@@ -24,10 +22,10 @@ import numpy as np
 from posenc_cli.calls.answers import is_frequencies, table_rows
 from posenc_cli.calls.call_form import (
     SIDE_BY_SIDE,
-    by_places,
     forms,
-    unplaced,
-    with_rows_chosen,
+    forms_with_chosen_rows,
+    group_by_position_parameters,
+    missing_position_parameters,
 )
 from posenc_cli.calls.function_process import SECONDS
 from posenc_cli.calls.payloads import Vectors
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
     Outcome = Literal["vectors", "tables", "frequencies"]
     """What a function returns: rotated vectors, tables of cosines and sines, or frequencies."""
     AsAlone = Callable[[Callable[[NumberArray], NumberArray]], list[bool]]
-    """Which heads, as a function reads them from all values, are rotated as in a call alone."""
+    """A test of which heads equal single calls; its argument takes the heads from all values."""
 
 _KEPT_LENGTH = 0.03
 """Relative: lengths in bfloat16 are kept within this; wrong tables change them by tenths."""
@@ -55,21 +53,24 @@ _KEPT_LENGTH = 0.03
 _SAME_HEAD = 1e-4
 """Relative: heads with the same vector are rotated alike up to the order of additions."""
 
-_STANDS_STILL = 1e-6
-"""Rounding of float32 values near 1 that are multiplied by 1, with 0 added."""
+_ROUNDING = 1e-6
+"""Rounding of float32 values near 1 in a rotation by 0."""
 
 _SAME_ROW = 0.05
 """For values near 1: two ways to compute a row in a half precision differ by less."""
 
-_PROBED = (7, 3, 40, 41, 100, 9, 1, 77, 20, 5, 2, 11, 30)
-"""Positions of the calls that find the form: near ones, which any table has, not in order."""
+_PROBE_POSITIONS = (7, 3, 40, 41, 100, 9, 1, 77, 20, 5, 2, 11, 30)
+"""Positions of the calls that find the form: small, so that any table has them, and unordered."""
 
-_FITS, _KEEPS, _RUNS = 5, 3, 1
-"""How well a form fits: as well as possible, it keeps lengths and no more, or it only runs."""
+_FITS, _KEEPS_LENGTHS, _RUNS = 5, 3, 1
+"""Fitness of a form: perfect, only lengths are kept, or the call only runs."""
 
 
 class _Found(Record):
-    """A form, what it returns, and how well it fits; what is not tried, and why ``instead``."""
+    """A form, what it returns, and how well it fits.
+
+    ``untried`` is what is not tried; ``instead`` says why the form lacks the requested axes.
+    """
 
     form: CallForm
     outcome: Outcome
@@ -83,9 +84,9 @@ class FormChoice:
 
     ``untried`` lists what the signature allows and no call of that form does. ``chosen_by`` are the
     parameters that choose rows of longer tables. ``calls`` is the number of forms that were tried.
-    ``instead`` says why it does not have the axes that were asked for. ``refused_coordinates`` is
-    the error of the first call with coordinates, if all of these failed. ``ran_packed`` says that a
-    call with heads side by side ran, if it has other axes.
+    ``instead`` says why the form does not have the requested axes. ``refused_coordinates`` is the
+    error of the first call with coordinates, if all of these failed. ``ran_packed`` says that a
+    call with heads side by side ran, if the form has other axes.
 
     Raises: InvalidInput if there is no form.
     """
@@ -97,7 +98,7 @@ class FormChoice:
         self._error: InvalidInput | None = None
         self.calls = 0
         self.refused_coordinates = ""
-        found = self._of_any_framework()
+        found = self._search_frameworks()
         self.form, self.outcome = found.form, found.outcome
         self.untried, self.instead = found.untried, found.instead
         self.ran_packed = self._ran_packed and self.form.axes != "bnf"
@@ -105,57 +106,57 @@ class FormChoice:
         if self.form.has(*TABLES) and not self.form.chosen:
             self._choose_rows()
 
-    def _of_any_framework(self) -> _Found:
-        """The best form with arrays of the frameworks that the function seems to use.
+    def _search_frameworks(self) -> _Found:
+        """Return the best form with arrays of the frameworks that the function seems to use.
 
         If none runs, other loaded frameworks are tried. If it returns arrays of another framework,
-        that one is used.
+        that one is used if it fits as well.
         """
         process, likely = self._process, self._process.signature.libraries
-        found = self._of_frameworks(likely)
+        found = self._best_for(likely)
         if found is None:
             others = process.other_frameworks() if process.lives else ()
-            found = self._of_frameworks(others) if others else None
+            found = self._best_for(others) if others else None
             if found is None:
                 raise self._error or self._no_form()
             return found
         if process.returns is None or process.returns in likely:
             return found
         with contextlib.suppress(InvalidInput):
-            other = self._of_frameworks((process.returns,))
+            other = self._best_for((process.returns,))
             found = found if other is None or other.fitness < found.fitness else other
         if not process.lives:
             process.start()
         return found
 
-    def _of_frameworks(self, frameworks: Sequence[str]) -> _Found | None:
-        """The best form with arrays of these frameworks; None if none runs.
+    def _best_for(self, frameworks: Sequence[str]) -> _Found | None:
+        """Return the best form with arrays of these frameworks, or None if none runs.
 
-        If axes were asked for, and only a form with others fits, that form is taken, and
-        ``instead`` says why.
+        If only a form with other axes than requested fits, it is returned, and ``instead`` says
+        why.
         """
         process, asked = self._process, self._process.asked.axes
         if asked is None:
             return self._search(frameworks, CALL_AXES)
-        own = self._search(frameworks, (asked,))
+        found = self._search(frameworks, (asked,))
         if asked == "bnf" and not self._candidates:
             raise InvalidInput(
                 "--axes bnf needs num_heads or head_dim in the signature, for the width of a head; "
                 f"{process.signature.name} takes ({process.signature.text})"
             )
-        if own is not None and (own.fitness >= _FITS or not own.form.vectors):
-            return own
+        if found is not None and (found.fitness >= _FITS or not found.form.vectors):
+            return found
         why = "its results are not one rotation of all heads"
-        if own is None:
+        if found is None:
             messages = (error.message for _, error in self._refusals)
             why = next(messages, ": it cannot be called").partition(": ")[2]
         other = self._search(frameworks, CALL_AXES)
         if other is None or other.fitness < _FITS:
-            return own
+            return found
         return replace(other, instead=why)
 
-    def _begin(self, frameworks: Sequence[str], orders: Sequence[str]) -> None:
-        """Try the forms with arrays of these frameworks, and axes in one of these orders."""
+    def _list_candidates(self, frameworks: Sequence[str], orders: Sequence[str]) -> None:
+        """List the forms for these frameworks and orders of axes, and forget earlier results."""
         process, self._orders = self._process, orders
         signature = replace(process.signature, libraries=tuple(frameworks))
         asked = process.asked
@@ -163,18 +164,18 @@ class FormChoice:
             signature, process.reference, asked.roles, orders, asked.layer_type
         )
         self._refusals: list[tuple[CallForm, InvalidInput]] = []
-        self._unlike: CallForm | None = None
+        self._differing_heads: CallForm | None = None
         self._alike = self._mistaken = False
 
     def _search(self, frameworks: Sequence[str], orders: Sequence[str]) -> _Found | None:
-        """The best form with arrays of these frameworks, and axes in one of these orders.
+        """Return the best form with arrays of these frameworks and axes in one of these orders.
 
-        It is of the first group in which one runs; None if none does.
+        It is in the first group in which any form runs. Return None if none does.
         """
-        self._begin(frameworks, orders)
+        self._list_candidates(frameworks, orders)
         best: _Found | None = None
         deadline = time.monotonic() + SECONDS
-        for group in by_places(self._candidates, self._process.signature):
+        for group in group_by_position_parameters(self._candidates, self._process.signature):
             best = self._best_of(group, deadline)
             if best is not None or time.monotonic() > deadline:
                 break
@@ -184,20 +185,20 @@ class FormChoice:
         if not best.form.follows_axes:
             of_axes = (error.message for form, error in self._refusals if form.follows_axes)
             self.refused_coordinates = next(of_axes, "").partition(": ")[2]
-        if self._unlike is not None and (self._mistaken or best.fitness == _RUNS):
-            return _Found(self._unlike, "vectors", _RUNS)
-        names = unplaced(best.form, self._process.signature)
+        if self._differing_heads is not None and (self._mistaken or best.fitness == _RUNS):
+            return _Found(self._differing_heads, "vectors", _RUNS)
+        names = missing_position_parameters(best.form, self._process.signature)
         text = f"{names}, because each call with it raised an error"
         return replace(best, untried=(text,) if names else ())
 
     def _best_of(self, group: Sequence[CallForm], deadline: float) -> _Found | None:
-        """The best form of a group; None if none runs."""
+        """Return the best form of a group, or None if none runs."""
         best: _Found | None = None
         for form in group:
             self.calls += 1
             if best and best.fitness > _RUNS and best.form.follows_axes > form.follows_axes:
                 break
-            suits = self._suits(form)
+            suits = self._try_form(form)
             if suits is not None and (best is None or suits[0] > best.fitness):
                 best = _Found(form, suits[1], suits[0])
             fits = best is not None and best.fitness >= _FITS
@@ -205,10 +206,10 @@ class FormChoice:
                 break
         return best
 
-    def _suits(self, form: CallForm) -> tuple[int, Outcome] | None:
-        """How well a form fits, and what it returns; None if the call fails.
+    def _try_form(self, form: CallForm) -> tuple[int, Outcome] | None:
+        """Return how well a form fits, and what it returns; None if the call fails.
 
-        Raises: InvalidInput if the process has ended, which no other call mends.
+        Raises: InvalidInput if the process has ended, so that no other call can succeed.
         """
         try:
             return self._fitness(form)
@@ -219,86 +220,94 @@ class FormChoice:
             return None
 
     def _choose_kind(self) -> None:
-        """Take tables with each value twice side by side if only one of each two is read.
+        """Use tables with the two copies of a value adjacent if only one copy is read.
 
-        Code that reads one value of each pair keeps lengths with either kind of table. Tables of
-        interleaved encodings come in either kind, others in halves.
+        Code that reads one value of each pair keeps lengths with either kind of table. For an
+        interleaved encoding, code has tables of either kind; for others, tables in halves.
         """
         kind = SIDE_BY_SIDE.get(self.form.kind)
         if kind is None or self._process.reference.content.layout != "interleaved":
             return
         form = replace(self.form, kind=kind)
         for blank in ("first", "second"):
-            if (both := self._both(form, replace(form, blank=blank))) and _same(*both[1:]):
+            if (both := self._results_of_both(form, replace(form, blank=blank))) and _all_close(
+                *both[1:]
+            ):
                 self.form = form
                 return
 
-    def _both(
+    def _results_of_both(
         self, form: CallForm, other: CallForm
     ) -> tuple[list[Vectors], list[Returned], list[Returned]] | None:
-        """The vectors of a form that fits so well, its results, and those of the other form."""
-        suits = self._suits(form)
-        if suits is None or suits[0] < _KEEPS:
+        """Return the vectors of a form, its results, and those of the other form.
+
+        Return None if the form does not even keep lengths.
+        """
+        suits = self._try_form(form)
+        if suits is None or suits[0] < _KEEPS_LENGTHS:
             return None
         positions, vectors = self._probe(form)
-        call = self._process.turned if self.outcome == "vectors" else self._process.call
+        call = self._process.rotated if self.outcome == "vectors" else self._process.call
         return vectors, call(form, positions, vectors), call(other, positions, vectors)
 
     def _choose_rows(self) -> None:
-        """Take longer tables if an optional parameter chooses their rows.
+        """Use longer tables if an optional parameter chooses their rows.
 
-        It does so if results match tables that contain only the chosen rows. It also does if
-        results are those of other rows, rotated in the same columns: then it chooses wrongly. Of
-        several parameters, one that chooses wrongly is taken before one that chooses rightly.
+        It does if results match tables that contain only the chosen rows. It also does if results
+        are those of other rows, rotated in the same columns: then it chooses wrongly. A parameter
+        that chooses wrongly takes precedence over one that chooses rightly.
         """
-        if self.form.placed_by:
-            self.untried = (f"longer tables, whose rows {self.form.placed_by} chooses",)
+        if self.form.position_parameter:
+            self.untried = (f"longer tables, whose rows {self.form.position_parameter} chooses",)
             return
-        own, right, wrong = self.form, None, None
+        short, right, wrong = self.form, None, None
         self.untried = ()
-        longer = with_rows_chosen(own, self._process.signature, self._orders)
-        for name, found in itertools.groupby(longer, lambda form: form.placed_by):
-            form, same = self._chosen_rows(own, found)
+        longer = forms_with_chosen_rows(short, self._process.signature, self._orders)
+        for name, found in itertools.groupby(longer, lambda form: form.position_parameter):
+            form, same = self._longer_form(short, found)
             if form is None:
                 self.untried += (f"longer tables, whose rows {name} chooses",)
                 continue
             self.chosen_by.append(name)
             right, wrong = (right or form, wrong) if same else (right, wrong or form)
-        if right is not None and right.axes != own.axes:  # those of the others as well
-            self.form = replace(own, axes=right.axes, table_axes=right.table_axes)
+        if right is not None and right.axes != short.axes:  # other parameters need these axes too
+            self.form = replace(short, axes=right.axes, table_axes=right.table_axes)
             self._choose_rows()
             return
-        self.form = wrong or right or own
+        self.form = wrong or right or short
 
-    def _chosen_rows(
-        self, own_form: CallForm, longer: Iterable[CallForm]
+    def _longer_form(
+        self, short_form: CallForm, longer: Iterable[CallForm]
     ) -> tuple[CallForm | None, bool]:
-        """A form of longer tables, and whether it gives what the chosen rows give."""
+        """Return a form of longer tables, and whether its results match short tables."""
         wrong: CallForm | None = None
         for form in longer:
-            both = self._both(form, own_form)
-            if both and _same(*both[1:]):
+            both = self._results_of_both(form, short_form)
+            if both and _all_close(*both[1:]):
                 return form, True
-            # It changes only columns that tables of the call's own rows change.
+            # It may change only columns that tables of the call's rows change.
             if (
                 both
                 and wrong is None
                 and not any(
-                    (_changed(one, own).any(axis=0) & ~_changed(other, own).any(axis=0)).any()
-                    for own, one, other in zip(*both, strict=True)
+                    (
+                        _changed_columns(one, given).any(axis=0)
+                        & ~_changed_columns(other, given).any(axis=0)
+                    ).any()
+                    for given, one, other in zip(*both, strict=True)
                 )
             ):
                 wrong = form
         return wrong, False
 
     def _no_form(self) -> InvalidInput:
-        """Why a function cannot be called: its error in the call that its signature suggests."""
+        """Return why a function cannot be called: its error in the likeliest form."""
         refusals, signature, asked = self._refusals, self._process.signature, self._process.asked
         if not refusals:
-            unmet = ", ".join(signature.unmet)
+            unsupported = ", ".join(signature.unsupported)
             return self._process.invalid(
-                f"needs {unmet}, which posenc does not give"
-                if unmet
+                f"needs {unsupported}, which posenc does not give"
+                if unsupported
                 else f"takes ({signature.text}), not a known call form",
                 hint="name the roles of its arguments, as --call q,k,cos,sin; or wrap it: "
                 "def rope(x, positions): …",
@@ -316,7 +325,7 @@ class FormChoice:
         return InvalidInput(first.message, hint=hint, code=first.code)
 
     def _fitness(self, form: CallForm) -> tuple[int, Outcome]:
-        """How well a form fits, and what it returns.
+        """Return how well a form fits, and what it returns.
 
         Raises: InvalidInput if the call fails.
         """
@@ -332,109 +341,111 @@ class FormChoice:
             raise process.invalid(
                 f"returned an array of shape {shapes}: neither tables nor frequencies"
             )
-        turned = process.as_vectors(results, form, vectors)
+        rotated = process.as_vectors(results, form, vectors)
         self._ran_packed = self._ran_packed or form.axes == "bnf"
         last = positions.size - np.ones(1, np.int64)
-        if form.guessed and not self._comes_back(form, last, vectors, turned):
+        if form.guessed and not self._repeats(form, last, vectors, rotated):
             return _RUNS, "vectors"
         if form.roles_text == "x, positions" and form.flat and form.position_axes == "n":
-            return _FITS, "vectors"  # which posenc always took
+            return _FITS, "vectors"  # posenc has always supported this form
         kept = all(
-            _lengths_kept(result.values[0], own.values[0])
-            for result, own in zip(turned, vectors, strict=True)
+            _lengths_kept(result.values[0], given.values[0])
+            for result, given in zip(rotated, vectors, strict=True)
         )
-        apart = [np.abs(own.values[0][:, 0] - own.values[0][:, -1]).max() for own in turned]
-        sizes = [np.abs(own.values[0][:, 0]).max(initial=1e-30) for own in turned]
-        # The last head had the vectors of the first.
-        if not all(off <= _SAME_HEAD * size for off, size in zip(apart, sizes, strict=True)):
-            if kept and self._may_be_unlike(form, positions, vectors, turned):
-                self._unlike = form
+        differences = [
+            np.abs(result.values[0][:, 0] - result.values[0][:, -1]).max() for result in rotated
+        ]
+        sizes = [np.abs(result.values[0][:, 0]).max(initial=1e-30) for result in rotated]
+        # The last head has the vectors of the first.
+        if not all(off <= _SAME_HEAD * size for off, size in zip(differences, sizes, strict=True)):
+            if kept and self._may_be_bug(form, positions, vectors, rotated):
+                self._differing_heads = form
             return _RUNS, "vectors"
         if not kept:
             if vectors[0].heads > 1 and any(
-                np.ptp(own.values, axis=2).max() <= _STANDS_STILL for own in turned
-            ):  # though they had other vectors
-                self._unlike, self._mistaken = form, True
+                np.ptp(result.values, axis=2).max() <= _ROUNDING for result in rotated
+            ):  # although the heads had different vectors
+                self._differing_heads, self._mistaken = form, True
             return _RUNS + 1, "vectors"
         self._alike = True
-        turns = self._turns_rows(form, vectors, turned)
-        few, still = self._few_turn(turned, vectors, positions), _nothing_turns(turned, vectors)
-        if self._unlike is not None:
-            alike = self._unlike.roles_text == form.roles_text
-            self._mistaken = still or self._unlike.axes == "bnf" or (alike and not turns)
-        return _KEEPS + turns + (not few), "vectors"
+        rotates = self._rotates_rows(form, vectors, rotated)
+        few, still = self._few_rotate(rotated, vectors, positions), _unchanged(rotated, vectors)
+        if self._differing_heads is not None:
+            alike = self._differing_heads.roles_text == form.roles_text
+            self._mistaken = still or self._differing_heads.axes == "bnf" or (alike and not rotates)
+        return _KEEPS_LENGTHS + rotates + (not few), "vectors"
 
-    def _few_turn(
-        self, turned: Sequence[Returned], vectors: Sequence[Vectors], positions: Integers
+    def _few_rotate(
+        self, rotated: Sequence[Returned], vectors: Sequence[Vectors], positions: Integers
     ) -> bool:
-        """Whether a row of each result has at most half of its rotary dimensions rotated.
+        """Return whether a row of each result has at most half of its rotary dimensions rotated.
 
         The first row is left out: it is not rotated if a function counts the rows of a call.
         """
         rows, pairs = np.flatnonzero(positions[1:]) + 1, self._process.reference.pairs
         return all(
-            bool((_changed(result, own)[rows].sum(axis=1) <= pairs).any())
-            for result, own in zip(turned, vectors, strict=True)
+            bool((_changed_columns(result, given)[rows].sum(axis=1) <= pairs).any())
+            for result, given in zip(rotated, vectors, strict=True)
         )
 
-    def _may_be_unlike(
+    def _may_be_bug(
         self,
         form: CallForm,
         positions: Integers,
         vectors: Sequence[Vectors],
-        turned: Sequence[Returned],
+        rotated: Sequence[Returned],
     ) -> bool:
-        """Whether differently rotated heads may be a bug, not a wrong order of axes.
+        """Return whether differently rotated heads may be a bug and not a wrong order of axes.
 
         They are not if another order that was tried before rotates heads alike. Nor are they if a
-        function counts rows itself and rotates all rows of a head alike: then it takes heads for
+        function counts rows itself and rotates all rows of a head alike: then it reads heads as
         rows.
         """
-        if self._alike or self._unlike is not None:
+        if self._alike or self._differing_heads is not None:
             return False
         if form.axes == "bnf":
-            alone = partial(self._as_alone, form, positions, vectors, turned)
-            return _leaves_heads(form, alone) or _mixes_rows(form, vectors[0], alone)
-        if not self._turns_rows(form, vectors, turned):
+            alone = partial(self._equal_alone, form, positions, vectors, rotated)
+            return _skips_heads(form, alone) or _mixes_rows(form, vectors[0], alone)
+        if not self._rotates_rows(form, vectors, rotated):
             return False
         required = [given.name for given in self._process.signature.required]
-        if not form.has("offset") and form.placed_by in ("", *required):
+        if not form.has("offset") and form.position_parameter in ("", *required):
             return True
-        same = [Vectors(own.values[:, :1], own.rows) for own in vectors]
-        results = self._process.turned(form, positions, same)
+        same = [Vectors(part.values[:, :1], part.rows) for part in vectors]
+        results = self._process.rotated(form, positions, same)
         return any(np.ptp(result.values, axis=1).max() > _SAME_ROW for result in results)
 
-    def _as_alone(
+    def _equal_alone(
         self,
         form: CallForm,
         positions: Integers,
         vectors: Sequence[Vectors],
-        turned: Sequence[Returned],
+        rotated: Sequence[Returned],
         read: Callable[[NumberArray], NumberArray],
     ) -> list[bool]:
-        """Which heads, as ``read`` takes them from all values, are rotated as in a call alone."""
+        """Return which heads equal single calls; ``read`` takes the heads from all values."""
         same = []
         for head in range(vectors[0].heads):
             only = slice(head, head + 1)
-            given = [replace(own, values=read(own.values)[:, :, only]) for own in vectors]
-            together = [replace(own, values=read(own.values)[:, :, only]) for own in turned]
-            same.append(_same(self._process.turned(form, positions, given), together))
+            given = [replace(part, values=read(part.values)[:, :, only]) for part in vectors]
+            in_batch = [replace(part, values=read(part.values)[:, :, only]) for part in rotated]
+            same.append(_all_close(self._process.rotated(form, positions, given), in_batch))
         return same
 
     def _probe(self, form: CallForm) -> tuple[Integers, list[Vectors]]:
-        """Positions and vectors of a short call; the last head has the vectors of the first."""
+        """Return positions and vectors of a short call; the last head repeats the first."""
         columns, pairs = form.columns, self._process.reference.pairs
-        taken = {1, columns, columns // 2, 2 * pairs, pairs, self._process.reference.axes}
-        rows = next(n for n in (5, 7, 6, 9, 11, 13) if n not in taken)
-        heads = next(n for n in (3, 4, 10, 12, 14) if n not in {*taken, rows})
+        used = {1, columns, columns // 2, 2 * pairs, pairs, self._process.reference.axes}
+        rows = next(n for n in (5, 7, 6, 9, 11, 13) if n not in used)
+        heads = next(n for n in (3, 4, 10, 12, 14) if n not in {*used, rows})
         if form.flat and not form.any_rows:
-            heads = 1  # rows of several heads would be counted on
+            heads = 1  # with several, positions would continue from head to head
         positions = np.arange(rows)
         if form.has("grid"):
             positions = np.arange(prod(self._process.reference.grid or ()))
             rows = positions.size
         elif form.any_rows:
-            positions = np.array(_PROBED)[:rows] % max(2, self._context)
+            positions = np.array(_PROBE_POSITIONS)[:rows] % max(2, self._context)
         elif form.has("offset"):
             positions = positions + 2
         generator = np.random.default_rng(5)
@@ -445,42 +456,42 @@ class FormChoice:
             vectors.append(Vectors(values, rows))
         return positions, vectors
 
-    def _comes_back(
+    def _repeats(
         self,
         form: CallForm,
         rows: Integers,
         vectors: Sequence[Vectors],
-        turned: Sequence[Returned],
+        rotated: Sequence[Returned],
     ) -> bool:
-        """Whether some rows come back the same without the others.
+        """Return whether the results of some rows are the same without the other rows.
 
         Raises: InvalidInput if the call fails.
         """
-        own = [Vectors(part.values[:, rows], rows.size) for part in vectors]
-        others = self._process.turned(form, self._probe(form)[0][rows], own)
-        before = [replace(each, values=each.values[:, rows]) for each in turned]
-        return _same(others, before)
+        some = [Vectors(part.values[:, rows], rows.size) for part in vectors]
+        others = self._process.rotated(form, self._probe(form)[0][rows], some)
+        before = [replace(part, values=part.values[:, rows]) for part in rotated]
+        return _all_close(others, before)
 
-    def _turns_rows(
-        self, form: CallForm, vectors: Sequence[Vectors], turned: Sequence[Returned]
+    def _rotates_rows(
+        self, form: CallForm, vectors: Sequence[Vectors], rotated: Sequence[Returned]
     ) -> bool:
-        """Whether some rows are rotated, and all come back the same in another call.
+        """Return whether some rows are rotated, and have the same results in another call.
 
         The call has another order, or leaves out the first row, or the last if all begin at 0.
         """
-        if form.has("grid") or _nothing_turns(turned, vectors):
-            return not _nothing_turns(turned, vectors)
+        if form.has("grid") or _unchanged(rotated, vectors):
+            return not _unchanged(rotated, vectors)
         rows = np.arange(vectors[0].rows)
         some = np.roll(rows, 2) if form.any_rows else rows[:-1] if form.from_zero else rows[1:]
         try:
-            return self._comes_back(form, some, vectors, turned)
+            return self._repeats(form, some, vectors, rotated)
         except InvalidInput:
             if not self._process.lives:
                 raise
             return False
 
     def _other_outcome(self, form: CallForm, results: list[Returned], rows: int) -> Outcome | None:
-        """What is returned if it is not vectors."""
+        """Return "tables" or "frequencies" if the results are these, or None for vectors."""
         if len(form.vectors) > 1:
             return None
         if len(results) == 1:
@@ -493,11 +504,11 @@ class FormChoice:
         return None if tables is None else "tables"
 
 
-def _leaves_heads(form: CallForm, alone: AsAlone) -> bool:
-    """Whether some of the heads side by side are rotated as alone, and others are not.
+def _skips_heads(form: CallForm, alone: AsAlone) -> bool:
+    """Return whether some of the heads side by side are rotated as alone, and others are not.
 
-    A function of a head's size may rotate the first dimensions of any row. Packed q, k and v may be
-    in an order that is tried later.
+    A function of one head's size may rotate the first dimensions of any row. Packed q, k and v may
+    be in an order that is tried later.
     """
     if form.has("qkv"):
         return False
@@ -506,7 +517,7 @@ def _leaves_heads(form: CallForm, alone: AsAlone) -> bool:
 
 
 def _mixes_rows(form: CallForm, vectors: Vectors, alone: AsAlone) -> bool:
-    """Whether heads side by side, (rows, heads·d), are read as (heads, rows, d).
+    """Return whether heads side by side, (rows, heads·d), are read as (heads, rows, d).
 
     A single head is then rotated rightly, so that axes without heads seem to be right.
     """
@@ -514,8 +525,8 @@ def _mixes_rows(form: CallForm, vectors: Vectors, alone: AsAlone) -> bool:
     return all(alone(lambda values: values.reshape(shape).swapaxes(1, 2)))
 
 
-def _same(some: Sequence[Returned], others: Sequence[Returned]) -> bool:
-    """Whether two calls gave the same, in whatever shape."""
+def _all_close(some: Sequence[Returned], others: Sequence[Returned]) -> bool:
+    """Return whether two calls gave the same values, in any shape."""
     return all(
         one.values.size == other.values.size
         and np.allclose(one.values.ravel(), other.values.ravel(), rtol=0, atol=_SAME_ROW)
@@ -523,21 +534,21 @@ def _same(some: Sequence[Returned], others: Sequence[Returned]) -> bool:
     )
 
 
-def _changed(result: Returned, own: Vectors) -> Flags:
-    """Which columns of the rows change. Shape: (n, d)."""
-    return np.asarray(np.abs(result.values - own.values).max(axis=(0, 2)) > _STANDS_STILL)
+def _changed_columns(result: Returned, given: Vectors) -> Flags:
+    """Return which columns of the rows change. Shape: (n, d)."""
+    return np.asarray(np.abs(result.values - given.values).max(axis=(0, 2)) > _ROUNDING)
 
 
-def _nothing_turns(turned: Sequence[Returned], vectors: Sequence[Vectors]) -> bool:
-    """Whether all vectors come back unchanged."""
+def _unchanged(rotated: Sequence[Returned], vectors: Sequence[Vectors]) -> bool:
+    """Return whether all vectors are returned unchanged."""
     return all(
-        np.allclose(result.values, own.values, rtol=0, atol=_SAME_ROW)
-        for result, own in zip(turned, vectors, strict=True)
+        np.allclose(result.values, given.values, rtol=0, atol=_SAME_ROW)
+        for result, given in zip(rotated, vectors, strict=True)
     )
 
 
 def _lengths_kept(values: NumberArray, vectors: NumberArray) -> bool:
-    """Whether all lengths were multiplied by one factor. Shape of both: (n, h, d)."""
+    """Return whether all lengths were multiplied by one factor. Shape of both: (n, h, d)."""
     before = np.linalg.norm(np.asarray(vectors, np.float64), axis=2)
     with np.errstate(all="ignore"):
         ratios = np.linalg.norm(values.astype(np.float64), axis=2) / before

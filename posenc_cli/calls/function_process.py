@@ -1,7 +1,7 @@
-"""The process that runs a user's function, or the same interface without a process.
+"""Run a user's function in a separate process, or in this one through the same interface.
 
-Bytes go to the process and back, each with a deadline. Whether it lives is asked of the system:
-the end of its pipe says little, since a copy that it made of itself may hold the pipe open.
+Bytes go to the process and back, each with a deadline. The operating system tells whether the
+process is alive. The end of its pipe does not, because a forked copy may keep the pipe open.
 """
 
 from __future__ import annotations
@@ -41,48 +41,48 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers
 
 SECONDS = 300.0
-"""How long one call of a function may take."""
+"""Most seconds for one call of a function."""
 
 MOST_ROWS = 1 << 20
-"""Rows that a function is asked for that always begins at position 0."""
+"""Most rows for a function whose calls always begin at position 0."""
 
-_LATER_SECONDS = 10.0
-"""How long one may take of a function that gave no answer before: its fault is known then."""
+_SECONDS_AFTER_HANG = 10.0
+"""Most seconds for a call of a function that did not answer before: its fault is known."""
 
-_GREETING_SECONDS = 60.0
-"""How long a Python may take to start, on a machine that has much to do."""
+_START_SECONDS = 60.0
+"""Most seconds for the start of Python, even on a busy machine."""
 
 _LINE = 1 << 16
-"""Bytes of the line before an answer's arrays: a signature has some hundred."""
+"""Most bytes of the line before an answer's arrays; a signature needs a few hundred."""
 
-_MOST_TOLD = 400
-"""Characters of an error that are told: the worker sends some more than 300."""
+_MOST_CHARACTERS = 400
+"""Most characters of an error in a message; the worker sends a little more than 300."""
 
 _SPARE = 1 << 26
-"""Bytes of an answer beyond what the request lets expect."""
+"""Bytes of an answer that are allowed beyond the size expected from the request."""
 
 
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-"""Calls are small: torch's threads would spin between them, and cost three times the work."""
+"""Calls are small: torch's threads would spin between them, and triple the CPU time."""
 
-_GLANCE = 0.1
-"""Seconds between looks at whether a silent process still lives."""
+_POLL_SECONDS = 0.1
+"""Seconds between checks of whether a silent process is alive."""
 
-_PARTING = 1.0
-"""Seconds that a process whose pipe has ended is given to end as well."""
+_END_SECONDS = 1.0
+"""Seconds that a process may take to end after its pipe."""
 
-_MOST_SAID = 200
-"""Bytes of what a program said that is told."""
+_MOST_STDERR = 200
+"""Most bytes of early standard error in a message."""
 
 _PIPE = 1 << 20
-"""Bytes that a pipe holds: of fewer, both processes wait for each other more often."""
+"""Bytes of a pipe's buffer; with fewer, both processes wait for each other more often."""
 
 _LARGE_ARRAYS = {f"MALLOC_{name}_THRESHOLD_": str(1 << 30) for name in ("MMAP", "TRIM")}
-"""Keeps the memory of arrays for those of the next call: new pages cost more than arithmetic."""
+"""Settings that keep memory of arrays for the next call; new pages cost more than arithmetic."""
 
 
 class Silence(Exception):
-    """A process that says no more: it has ``ended`` with this status, or lives on (None)."""
+    """A process that sends nothing more: it has ``ended`` with this status, or is alive (None)."""
 
     def __init__(self, ended: int | None) -> None:
         super().__init__(ended)
@@ -94,23 +94,23 @@ class Lateness(Exception):
 
 
 class Exchange:
-    """A process with a pipe to it and one from it, in a process group of its own.
+    """A process in a separate process group, with a pipe to it and one from it.
 
-    A group of its own keeps Ctrl-C from it, and lets all be ended that it has started.
-    ``command`` is what starts it, by the descriptor that it is to take for its standard error;
-    what it says before, as a program may that is not the one expected, is kept.
+    The group protects it from Ctrl-C, and lets all processes that it started be ended with it.
+    ``command`` returns the command line for a descriptor, which the program makes its standard
+    error. Until then its standard error is kept, because the program may not be the expected one.
     """
 
     def __init__(self, command: Callable[[int], Sequence[str]]) -> None:
         interrupts.clean_up_by(self.end)
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end
+        self._early_stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end
         spoken = os.dup(2)
         try:
             self._process = subprocess.Popen(
                 command(spoken),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=self._said,
+                stderr=self._early_stderr,
                 bufsize=0,
                 process_group=0,
                 pass_fds=[spoken],
@@ -134,7 +134,7 @@ class Exchange:
         """
         rest = memoryview(data)
         while rest:
-            self._await(self._into, select.POLLOUT, deadline)
+            self._wait_for(self._into, select.POLLOUT, deadline)
             try:
                 rest = rest[os.write(self._into, rest) :]
             except BlockingIOError:
@@ -143,9 +143,9 @@ class Exchange:
                 self._end_of_pipe()
 
     def line(self, *, deadline: float, most: int) -> bytes:
-        """The bytes up to the next line feed, without it.
+        """Return the bytes up to the next line feed, without it.
 
-        Raises: Silence, Lateness, ValueError where there are more than ``most``.
+        Raises: Silence, Lateness, ValueError if there are more than ``most``.
         """
         start = 0
         while (end := self._unread.find(b"\n", start)) < 0:
@@ -160,7 +160,7 @@ class Exchange:
         return message
 
     def bytes(self, count: int, *, deadline: float) -> bytearray:
-        """The next ``count`` bytes.
+        """Return the next ``count`` bytes.
 
         Raises: Silence, Lateness.
         """
@@ -173,51 +173,50 @@ class Exchange:
         return data
 
     def said(self) -> str:
-        """The first line that it said before it took its standard error; none: ""."""
-        self._said.seek(0)
-        return self._said.readline(_MOST_SAID).decode(errors="replace").strip()
+        """Return the first line of its early standard error, or "" if there is none."""
+        self._early_stderr.seek(0)
+        return self._early_stderr.readline(_MOST_STDERR).decode(errors="replace").strip()
 
     def end(self, request: str = "") -> None:
-        """End the process and all that it has started in its group.
+        """End the process, and all that it has started in its group.
 
-        A process that ends by this ``request``, in time, leaves nothing of what it started: the
-        system then counts the time of that with its own.
+        If it ends by this ``request`` in time, the system adds the time of its children to its own.
         """
         interrupts.clean_up_no_more_by(self.end)
         if request:
             with contextlib.suppress(Silence, Lateness, subprocess.TimeoutExpired):
                 self.send(request.encode(), deadline=time.monotonic())
-                self._process.wait(_GLANCE)
+                self._process.wait(_POLL_SECONDS)
             self._kill()
         if self._process.poll() is None:
             self._kill()
             self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self._said):
+        for pipe in (self._process.stdin, self._process.stdout, self._early_stderr):
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
 
     def _read_into(self, buffer: memoryview, deadline: float) -> int:
-        """How many bytes were read, at least one.
+        """Read at least one byte, and return the number of bytes.
 
         Raises: Silence, Lateness.
         """
         while True:
-            self._await(self._from, select.POLLIN, deadline)
+            self._wait_for(self._from, select.POLLIN, deadline)
             with contextlib.suppress(BlockingIOError):
                 return os.readv(self._from, [buffer]) or self._end_of_pipe()
 
-    def _await(self, pipe: int, event: int, deadline: float) -> None:
+    def _wait_for(self, pipe: int, event: int, deadline: float) -> None:
         """Return once ``pipe`` is ready.
 
-        Raises: Silence when the process has ended and the pipe is not ready, Lateness.
+        Raises: Silence if the process has ended and the pipe is not ready, Lateness.
         """
         poll, lives = select.poll(), True
         poll.register(pipe, event)
-        while not poll.poll(1000 * min(_GLANCE, max(deadline - time.monotonic(), 0))):
+        while not poll.poll(1000 * min(_POLL_SECONDS, max(deadline - time.monotonic(), 0))):
             if not lives:
                 raise Silence(self._process.returncode)
-            # What a process wrote before its end can still be read: once more round.
+            # Poll once more: what the process wrote before its end can still be read.
             lives = self._process.poll() is None
             if not lives:
                 self._kill()
@@ -225,9 +224,9 @@ class Exchange:
                 raise Lateness
 
     def _end_of_pipe(self) -> NoReturn:
-        """Raises: Silence."""
+        """Raise Silence after the end of a pipe."""
         try:
-            ended = self._process.wait(_PARTING)
+            ended = self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
             raise Silence(None) from None
         self._kill()
@@ -239,10 +238,10 @@ class Exchange:
 
 
 class FunctionProcess(CalledFunction):
-    """A user's function, served by a process.
+    """A user's function in a separate process.
 
-    Raises: InvalidInput for a target that names no function, Unavailable where no Python, or no
-    file of that name, is there.
+    Raises: InvalidInput if ``target`` does not name a function, Unavailable if the interpreter or
+    the file does not exist.
     """
 
     def __init__(
@@ -268,7 +267,7 @@ class FunctionProcess(CalledFunction):
         return self._exchange is not None
 
     def start(self) -> None:
-        """Start the process, make an object of a class, and read what is known of the function.
+        """Start the process, read the signature of the function, and make an object of a class.
 
         Raises: InvalidInput, Unavailable.
         """
@@ -280,11 +279,11 @@ class FunctionProcess(CalledFunction):
         except OSError as error:
             raise Unavailable(f"{flag} cannot be run: {error.strerror or error}") from None
         try:
-            hello = self._line(time.monotonic() + _GREETING_SECONDS)
+            hello = self._line(time.monotonic() + _START_SECONDS)
             if not isinstance(hello["python"], str):
                 raise TypeError
         except Silence as silence:
-            ended = f"is not a Python interpreter that runs: it {_ending(silence.ended)}"
+            ended = f"is not a Python interpreter that runs: it {_ending_text(silence.ended)}"
             what = "is older than Python 3.8" if silence.ended == TOO_OLD else ended
             said = self._exchange.said()
             hint = f"it said: {printable_text(said)}" if said else None
@@ -296,14 +295,14 @@ class FunctionProcess(CalledFunction):
         self._describe()
 
     def renew(self) -> None:
-        """Have a function that was never called: in a copy of its process, or in a new one.
+        """Get a function that was never called, in a copy of its process or in a new one.
 
         Raises: InvalidInput, Unavailable.
         """
         renewed = False
         if self._exchange is not None:
             with contextlib.suppress(InvalidInput):
-                renewed = "python" in self._exchanged({"do": "renew"})[0]
+                renewed = "python" in self._exchange_messages({"do": "renew"})[0]
         if renewed:
             self._describe()
         else:
@@ -315,11 +314,11 @@ class FunctionProcess(CalledFunction):
             self._exchange.end('{"do": "end", "bytes": 0}\n')
             self._exchange = None
 
-    def _exchanged(
+    def _exchange_messages(
         self, payload: Payload | dict[str, Any], *, positions: Integers | None = None
     ) -> tuple[dict[str, Any], bytearray]:
         self._number += 1
-        where = ""
+        call_text = ""
         if isinstance(payload, dict):
             header = {**payload, "id": self._number, "bytes": 0}
             message: list[bytes | memoryview] = [json.dumps(header).encode() + b"\n"]
@@ -333,8 +332,8 @@ class FunctionProcess(CalledFunction):
             )
             most = _SPARE + size
             call = f"{self.signature.name}({payload.names})"
-            where = f", called as {call} with {count} positions up to {last}"
-        seconds = min(SECONDS, _LATER_SECONDS) if self._hung else SECONDS
+            call_text = f", called as {call} with {count} positions up to {last}"
+        seconds = min(SECONDS, _SECONDS_AFTER_HANG) if self._hung else SECONDS
         deadline = time.monotonic() + seconds
         try:
             assert self._exchange is not None
@@ -343,35 +342,39 @@ class FunctionProcess(CalledFunction):
             answer = self._line(deadline)
             size = answer["bytes"]
             if answer["id"] not in (0, self._number) or type(size) is not int or size < 0:
-                raise ValueError  # another process's words, or the function's own
+                raise ValueError  # output of another process, or of the function
             if size > most:
-                self._lost(f"returned {size} bytes, more than any result of this call has{where}")
+                self._end_with_error(
+                    f"returned {size} bytes, more than any result of this call has{call_text}"
+                )
             data = self._exchange.bytes(size, deadline=deadline)
             said, why = answer.get("error"), answer.get("why")
             if not all(isinstance(text, str | None) for text in (said, why)):
                 raise TypeError
         except Lateness:
             self._hung = True
-            self._lost(f"gave no answer within {seconds:g} seconds{where}", crashed=True)
+            self._end_with_error(
+                f"gave no answer within {seconds:g} seconds{call_text}", crashed=True
+            )
         except Silence as silence:
-            # Who has no more memory is killed: that says nothing of the function.
+            # A process that runs out of memory is killed, which is not a fault of the function.
             crashed = silence.ended not in (None, -signal.SIGKILL)
-            self._lost(f"{_ending(silence.ended)}{where}", crashed=crashed)
+            self._end_with_error(f"{_ending_text(silence.ended)}{call_text}", crashed=crashed)
         except (ValueError, KeyError, TypeError, RecursionError):
             self.end()
             raise self._unreadable() from None
         if said is not None:
-            first = printable_text(said.strip().partition("\n")[0])[:_MOST_TOLD]
-            raise self._refusal(first + where * (why == "exited"), why or "", positions)
+            first = printable_text(said.strip().partition("\n")[0])[:_MOST_CHARACTERS]
+            raise self._error_for_user(first + call_text * (why == "exited"), why or "", positions)
         return answer, data
 
-    def _lost(self, what: str, *, crashed: bool = False) -> NoReturn:
+    def _end_with_error(self, what: str, *, crashed: bool = False) -> NoReturn:
         self.end()
         error = self.invalid(what)
         raise (Crash(error.message) if crashed else error) from None
 
     def _line(self, deadline: float) -> dict[str, Any]:
-        """The line of JSON that begins an answer.
+        """Return the line of JSON that begins an answer.
 
         Raises: Silence, Lateness, ValueError, TypeError.
         """
@@ -381,10 +384,10 @@ class FunctionProcess(CalledFunction):
 
 
 class FunctionHere(CalledFunction):
-    """A function, or a class that an object is made of, which the caller of a check has at hand.
+    """A function of this process, or a class that makes one.
 
-    What it raises is an error of the function; what it never returns from, or ends the process by,
-    is not guarded against.
+    An exception is an error of the function. A call that never returns, or that ends the process,
+    also stops posenc.
     """
 
     def __init__(
@@ -406,14 +409,14 @@ class FunctionHere(CalledFunction):
         return True
 
     def start(self) -> None:
-        """Read what is known of the function, and make an object of a class anew."""
+        """Read the signature of the function, and make a new object of a class."""
         self._function = self._given
         self._describe()
 
     def end(self) -> None:
-        """Nothing is to be ended."""
+        """Do nothing: there is no process to end."""
 
-    def _exchanged(
+    def _exchange_messages(
         self, payload: Payload | dict[str, Any], *, positions: Integers | None = None
     ) -> tuple[dict[str, Any], bytearray]:
         if isinstance(payload, dict):
@@ -422,33 +425,32 @@ class FunctionHere(CalledFunction):
             line, *parts = payload.message(0)
             header, data = json.loads(bytes(line)), bytearray(b"".join(parts))
         try:
-            self._function, report, arrays = worker.answered(
+            self._function, report, arrays = worker.answer_request(
                 self._function, self._given, header, data
             )
         except Refused as refused:
-            raise self._refusal(str(refused), refused.why, positions) from refused.__cause__
+            raise self._error_for_user(str(refused), refused.why, positions) from refused.__cause__
         except SystemExit as ended:
             raised = f"raised {worker.error_text(ended)}"
-            raise self._refusal(raised, "exited", positions) from None
+            raise self._error_for_user(raised, "exited", positions) from None
         return report, bytearray(b"".join(arrays))
 
 
 def called_function(
     target: str | Callable[..., Any], reference: Reference, asked: CallRequest, *, context: int
 ) -> CalledFunction:
-    """A function by its name, in a process of its own, or one that is at hand."""
+    """Return a function by its name, in a separate process, or one of this process."""
     if isinstance(target, str):
         return FunctionProcess(target, reference, asked, context=context)
     return FunctionHere(target, reference, asked, context=context)
 
 
 def name_of_function(function: Callable[..., Any]) -> str:
-    """What messages call a function: its own name, else its type's."""
+    """Return the name of a function for messages, or that of its type."""
     return str(getattr(function, "__qualname__", type(function).__name__))
 
 
-def _ending(status: int | None) -> str:
-    """How a process came to say no more."""
+def _ending_text(status: int | None) -> str:
     if status is None:
         return "closed the pipe that carries its results"
     if status < 0:

@@ -1,9 +1,9 @@
-"""Further calls of a right function, with arguments that must not change its results.
+"""Make further calls of a right function, with changes that must not change its results.
 
 These are a short call beside a long one, and again after longer ones and after vectors in a half
 precision; positions in another order than the tables; vectors that are not contiguous; an offset in
-an array; positions of int32; and vectors in a half precision. Each must give what the earlier calls
-gave.
+an array; positions of int32; and vectors in a half precision. Each must give the same results as
+the earlier calls.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from posenc_cli.calls.function_trial import UNSTEADY, Irregularity
 from posenc_cli.calls.patterns import (
     Pattern,
     PlannedCalls,
-    compared,
-    given_by,
+    compare_patterns,
+    result_or_none,
 )
 from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.roles import TABLES
@@ -44,28 +44,28 @@ if TYPE_CHECKING:
     _Pair = tuple[NumberArray, NumberArray]
 
 _SHORT = 64
-"""Positions of a short call: fewer than any original context of context extension."""
+"""Positions of a short call: fewer than any original context of a context extension."""
 
 _ROUNDED_DOWN = (2, 257, 2049, 4097)
-"""Positions that half precisions round: the last three become 256, 2048 and 4096 in bfloat16,
-the last two in float16. The last positions of a shorter sequence are added, because only their
-angles show a frequency in half precision."""
+"""Positions that half precisions round: the last three become 256, 2048 and 4096 in bfloat16, the
+last two in float16. The last positions of a shorter sequence are added, because only their angles
+show a frequency in half precision."""
 
 _LATER = np.arange(240, 257)
-"""Positions that any half precision represents. They are far enough from 0 that a coarse
-frequency or angle exceeds the rounding of the vectors."""
+"""Positions that are exact in any half precision. They are far enough from 0 that the error of a
+coarse frequency or angle exceeds the rounding of the vectors."""
 
 _HIDING = 64
-"""Positions below which the rounding of vectors may hide coarse frequencies and angles."""
+"""Least last position at which rounding of vectors cannot hide coarse frequencies and angles."""
 
 _ROUNDINGS = 6 * 2**0.5
-"""Units of the largest value by which right code in a half format may be off. Cosine, sine, a
+"""Largest error of right code in a half precision, in units of the largest value. Cosine, sine, a
 factor on them, their products and the sum are rounded: 3√2 + 1 units, 5.24. The rest leaves room
 for half a unit more. The length of a pair is at most √2 times its larger value."""
 
 _ROWS, _FIRST = 5, 7
 """Rows of the calls with views and with an offset in an array, and the first position of the
-latter."""
+second."""
 
 
 class Tried(Record):
@@ -73,7 +73,7 @@ class Tried(Record):
 
     ``last`` is the last position, ``early`` the first short call, and ``calls`` the planned calls.
     ``by_length`` says that the reference itself depends on the length of a call, because its
-    parameters follow a length that was given.
+    parameters follow a given length.
     """
 
     function: ServedFunction
@@ -82,8 +82,8 @@ class Tried(Record):
     pairing: ColumnPairing | None
     last: int
     calls: PlannedCalls
-    early: EarlyCall | None = None
-    by_length: bool = False
+    early: EarlyCall
+    by_length: bool
 
     @property
     def form(self) -> CallForm:
@@ -91,27 +91,27 @@ class Tried(Record):
         return self.function.form
 
     def takes_half(self, which: int) -> bool:
-        """Whether it can be given vectors in more than ``which`` half precisions."""
+        """Return whether it supports vectors in more than ``which`` half precisions."""
         return self.last > 0 and len(halves_of(self.function)) > which
 
     @property
     def takes_batches(self) -> bool:
-        """Whether sequences can have positions of their own: not if results follow the length."""
+        """Whether sequences can have different positions; false if results follow the length."""
         return not self.function.follows_length and self.last + 1 >= BATCH_CONTEXT
 
     @property
     def takes_single_rows(self) -> bool:
-        """Whether several rows come one by one, each at a position of its own."""
+        """Whether several rows can be given one by one, each at its position."""
         several = self.last >= _ROUNDED_DOWN[1] or self.form.has("grid")
         return self.form.any_rows and several
 
     @property
     def rotates(self) -> bool:
-        """Whether it rotates vectors that it is given, and takes no grid sizes."""
+        """Whether it rotates vectors, and has no parameter of grid sizes."""
         return self.function.outcome == "vectors" and not self.form.has("grid")
 
     def planes(self, parts: Sequence[NumberArray]) -> ComplexRows:
-        """The rotated planes of results as complex numbers; for tables, cosine and sine.
+        """Return the dimension pairs of results as complex numbers; for tables, cosine and sine.
 
         Shape: (n, pairs), or (n, 2 pairs) for two results or for tables with each value twice.
         """
@@ -125,32 +125,32 @@ class Tried(Record):
             [part[:, first] + 1j * part[:, second].astype(np.float64) for part in parts], axis=1
         )
 
-    def together(
+    def joined_results(
         self, form: CallForm, positions: Integers, vectors: Sequence[Vectors]
     ) -> NumberArray:
-        """All results of a call side by side. Shape: (b, n, heads of all, columns)."""
-        results = self.function.process.turned(form, positions, vectors)
+        """Return all results of a call side by side. Shape: (b, n, heads of all, columns)."""
+        results = self.function.process.rotated(form, positions, vectors)
         return np.concatenate([result.values for result in results], axis=2)
 
 
 def try_further(tried: Tried) -> None:
     """Make the further calls that a function supports."""
-    compared(_FURTHER, tried, tried.calls, tried.differs)
+    compare_patterns(_FURTHER, tried, tried.calls, tried.differs)
 
 
 def try_early(tried: Tried) -> None:
-    """Make the early call again, and compare it with the same rows of a long call.
+    """Repeat the early call, and compare it with the same rows of a long call.
 
     If a call has no position for each row, rows far from the first show the difference when they
     are read.
 
-    Raises: InvalidInput if the function does not give it again.
+    Raises: InvalidInput if the function does not return results again.
     """
-    compared(_EARLY, tried, tried.calls, tried.differs)
+    compare_patterns(_EARLY, tried, tried.calls, tried.differs)
 
 
 class EarlyCall:
-    """A short call before all others, to be repeated after them: some of the first positions.
+    """A short call with some of the first positions, made before all others and repeated later.
 
     Dynamic NTK returns to its first frequencies if a call is shorter than the original context.
     This call is always shorter.
@@ -164,16 +164,16 @@ class EarlyCall:
             last=self.positions.size - 1 if function.follows_length else None
         )
         self._long = function.varied(last=last)
-        self._x = _drawn(self.positions.size, function.form.columns)
+        self._x = random_vectors(self.positions.size, function.form.columns)
         self.first: list[NumberArray] = []
         wanted = self.positions.size > 1 and not function.form.has("grid")
         if wanted and function.outcome != "frequencies":
-            self.first = calls.attempt(self.text, self.again) or []
+            self.first = calls.attempt(self.text, self.repeat) or []
 
-    def again(self, *, half: str | None = None, in_long: bool = False) -> list[NumberArray]:
-        """The results of the call, on request in a half precision or up to the last position.
+    def repeat(self, *, half: str | None = None, in_long: bool = False) -> list[NumberArray]:
+        """Return the results of the call, perhaps in a half precision or up to the last position.
 
-        Raises: InvalidInput if the function does not give them.
+        Raises: InvalidInput if the function does not return them.
         """
         function = self._long if in_long else self._short
         if half is not None:
@@ -181,25 +181,24 @@ class EarlyCall:
         return function.all_values(self._x, self.positions)
 
 
-def _again(tried: Tried) -> Iterator[Irregularity]:
-    """How the early call has changed since."""
+def _early_call_change(tried: Tried) -> Iterator[Irregularity]:
+    """Yield the change of the early call since it was first made."""
     early = tried.early
-    assert early is not None
-    again = early.again()
-    first, then = (np.concatenate(values, axis=1) for values in (early.first, again))
+    repeated = early.repeat()
+    first, then = (np.concatenate(values, axis=1) for values in (early.first, repeated))
     if not tried.differs(then, first):
         return
     text = (
         f"positions 0 to {early.positions[-1]} differ by up to {np.abs(then - first).max():.2g} "
         "when called again after longer calls"
     )
-    in_long = given_by(tried.function, partial(early.again, in_long=True)) or early.first
+    in_long = result_or_none(tried.function, partial(early.repeat, in_long=True)) or early.first
     if tried.differs(then, np.concatenate(in_long, axis=1)):
         yield Irregularity(Cause.UNKNOWN, f"the function {UNSTEADY}", text)
         return
-    before, after = (tried.planes(parts) for parts in (early.first, again))
-    on = before * np.exp(1j * np.outer(early.positions, np.angle(after[1] * before[1].conj())))
-    by_rates = np.abs(after - on).max() <= 0.01 * np.abs(after - before).max()
+    before, after = (tried.planes(parts) for parts in (early.first, repeated))
+    shifted = before * np.exp(1j * np.outer(early.positions, np.angle(after[1] * before[1].conj())))
+    by_rates = np.abs(after - shifted).max() <= 0.01 * np.abs(after - before).max()
     yield Irregularity(
         Cause.FREQUENCY_RULE if by_rates else Cause.UNKNOWN,
         "state leaks between calls: a short call after a longer one keeps the longer call's "
@@ -209,15 +208,15 @@ def _again(tried: Tried) -> Iterator[Irregularity]:
 
 
 def _beside_long(tried: Tried) -> Iterator[_Pair]:
-    """The early call, and the same rows beside the last position."""
-    early = tried.early
-    assert early is not None
-    long = np.concatenate(early.again(in_long=True), axis=1)
-    yield np.concatenate(early.first, axis=1), long
+    """Yield the results of the early call, and of the same rows beside the last position."""
+    long = np.concatenate(tried.early.repeat(in_long=True), axis=1)
+    yield np.concatenate(tried.early.first, axis=1), long
 
 
 _EARLY = (
-    Pattern(lambda _: EarlyCall.text, _again, lambda tried: tried.early.first, surely=True),
+    Pattern(
+        lambda _: EarlyCall.text, _early_call_change, lambda tried: tried.early.first, surely=True
+    ),
     Pattern(
         lambda tried: f"a short call beside one up to position {tried.last}",
         _beside_long,
@@ -233,15 +232,17 @@ _EARLY = (
 
 
 def _after_half(tried: Tried, *, renewed: bool) -> Iterator[_Pair]:
-    """The early call after vectors of a half precision, or in a new process after only these."""
+    """Yield the early call's results after vectors of a half precision, and its first ones.
+
+    With ``renewed``, the vectors of a half precision are the first of a new process.
+    """
     early, half = tried.early, halves_of(tried.function)[0]
-    assert early is not None
     if renewed:
         if not tried.function.process.renews:
             raise InvalidInput("a function of this process cannot be loaded again")
         tried.function.process.renew()
-        early.again(half=half)
-    yield np.concatenate(early.again(), axis=1), np.concatenate(early.first, axis=1)
+        early.repeat(half=half)
+    yield np.concatenate(early.repeat(), axis=1), np.concatenate(early.first, axis=1)
 
 
 def _after_text(tried: Tried, *, renewed: bool) -> str:
@@ -250,15 +251,15 @@ def _after_text(tried: Tried, *, renewed: bool) -> str:
     return "vectors of float32 after half precision"
 
 
-def _strided(strided: str, tried: Tried) -> Iterator[_Pair]:
-    """Vectors whose rows or columns are not adjacent in memory, as in views."""
+def _strided_vectors(strided: str, tried: Tried) -> Iterator[_Pair]:
+    """Yield results for vectors whose rows or columns are not adjacent in memory, as in views."""
     form, heads = tried.form, 3 if tried.form.has_heads else 1
     rows = tried.last + 1 if form.has("grid") else _ROWS
-    x = _drawn(rows * heads, form.columns).reshape(1, rows, heads, form.columns)
+    x = random_vectors(rows * heads, form.columns).reshape(1, rows, heads, form.columns)
     given = [Vectors(part, rows) for part in (x, other_vectors(x))[: len(form.vectors)]]
-    apart = [replace(part, strided=strided) for part in given]
-    where = np.arange(rows)
-    yield tried.together(form, where, apart), tried.together(form, where, given)
+    views = [replace(part, strided=strided) for part in given]
+    positions = np.arange(rows)
+    yield tried.joined_results(form, positions, views), tried.joined_results(form, positions, given)
 
 
 _STRIDED = {
@@ -267,28 +268,33 @@ _STRIDED = {
 }
 
 
-def _values_beside(tried: Tried) -> Iterator[Irregularity]:
-    """v, which is given beside q and k and must not change."""
+def _changed_v(tried: Tried) -> Iterator[Irregularity]:
+    """Yield the fault of a v that is given with q and k, and is changed."""
     for first, heads in ((0, 3), (0 if tried.form.from_zero else _FIRST, 11)):
-        given, left = tried.function.values_beside(first, heads)
+        given, left = tried.function.values_of_v(first, heads)
         if tried.differs(left, given.astype(np.float32)):
             text = f"v differs from its input in a call from position {first} on"
             yield Irregularity(Cause.UNKNOWN, "v is changed; only q and k should rotate", text)
 
 
-def _other_type(role: str, tried: Tried) -> Iterator[_Pair]:
-    """Positions or an offset in another type: an offset in an array, as on a device, or int32."""
+def _results_in_other_type(role: str, tried: Tried) -> Iterator[_Pair]:
+    """Yield results for an offset in an array, as on a device, or for positions of int32."""
     form = tried.form
-    where = _FIRST + np.arange(_ROWS)
+    positions = _FIRST + np.arange(_ROWS)
     if role == "positions":
-        where[1:] = np.linspace(_FIRST, max(_FIRST, tried.last), _ROWS)[1:]
-    vectors = [Vectors(_drawn(_ROWS, form.columns)[None, :, None], _ROWS)] * len(form.vectors)
+        positions[1:] = np.linspace(_FIRST, max(_FIRST, tried.last), _ROWS)[1:]
+    vectors = [Vectors(random_vectors(_ROWS, form.columns)[None, :, None], _ROWS)] * len(
+        form.vectors
+    )
     boxed = replace(form, boxed=True)
-    yield tried.together(boxed, where, vectors), tried.together(form, where, vectors)
+    yield (
+        tried.joined_results(boxed, positions, vectors),
+        tried.joined_results(form, positions, vectors),
+    )
 
 
 def _type_text(role: str, tried: Tried) -> str:
-    name = next(own.parameter for own in tried.form.arguments if own.role == role)
+    name = next(argument.parameter for argument in tried.form.arguments if argument.role == role)
     return f"{name} {_TYPES[role]}"
 
 
@@ -296,33 +302,33 @@ _TYPES = {"offset": "as an array", "positions": "of int32"}
 """Other types of an offset and of positions."""
 
 
-def _in_half(which: int, called: str, tried: Tried) -> Iterator[Irregularity]:
-    """Vectors in a half precision: all in one call, or row by row."""
+def _half_precision_faults(which: int, called: str, tried: Tried) -> Iterator[Irregularity]:
+    """Yield the fault for vectors in a half precision: all in one call, or row by row."""
     half = halves_of(tried.function)[which]
     other = tried.function.varied(last=tried.function.last, dtype=half)
     at = _LATER if called == _PAST else rounded_positions(tried)
-    yield from rounded_to(half, other, tried, called, at, single=called == _SINGLE)
+    yield from faults_in_half(half, other, tried, called, at, single=called == _SINGLE)
 
 
 def try_later(tried: Tried) -> None:
-    """Call a function that computes angles in half precision past the last position as well.
+    """Call a function that computes angles in half precision beyond the last position too.
 
     This comes last, because it may leave state for a length that nobody asked for.
     """
-    compared(_LATER_CALLS, tried, tried.calls, tried.differs)
+    compare_patterns(_LATER_CALLS, tried, tried.calls, tried.differs)
     left = [text.split()[3] for text in tried.calls.untried if text.startswith(f"{_PAST} of ")]
     if left and tried.last < _HIDING:
         tried.calls.untested.append(f"{' and '.join(left)} past position {tried.last}")
 
 
 def rounded_positions(tried: Tried) -> Integers:
-    """The positions that half precisions round, and the last ones; all rows of a grid."""
+    """Return the positions that half precisions round, and the last ones; all rows of a grid."""
     end = min(tried.last, _ROUNDED_DOWN[-1])
     some = range(tried.last + 1) if tried.form.has("grid") else {*_ROUNDED_DOWN, end - 1, end}
     return np.array(sorted(position for position in some if 0 <= position <= tried.last))
 
 
-def rounded_to(
+def faults_in_half(
     half: str,
     other: ServedFunction,
     tried: Tried,
@@ -331,10 +337,12 @@ def rounded_to(
     *,
     single: bool = False,
 ) -> Iterator[Irregularity]:
-    """The fault of another function, in a half precision, that no rounding to it explains."""
-    x = round_to_half(_drawn(positions.size, tried.form.columns), half).astype(np.float32)
+    """Yield the fault of a function in a half precision that no rounding to it explains."""
+    x = round_to_half(random_vectors(positions.size, tried.form.columns), half).astype(np.float32)
     count = 1 if single else positions.size
-    values, wanted = (_in_calls_of(count, own, x, positions) for own in (other, tried.function))
+    values, wanted = (
+        _results_in_calls_of(count, function, x, positions) for function in (other, tried.function)
+    )
     largest = max(float(np.abs(part).max()) for part in wanted)
     allowed, of_half = _ROUNDINGS * unit(half) * largest, f"{called} of {half}"
     off = np.abs(np.concatenate(values, axis=1) - np.concatenate(wanted, axis=1)).max(axis=1)
@@ -345,18 +353,17 @@ def rounded_to(
         f"{of_half} differ from float32 by {off[row]:.2g} at position {positions[row]}; "
         f"rounding explains at most {allowed:.2g}"
     )
-    known, cause = f"{of_half} are rotated differently from float32", Cause.UNKNOWN
-    if rounded := _rounded(tried, (values, wanted), positions, half, allowed):
+    message, cause = f"{of_half} are rotated differently from float32", Cause.UNKNOWN
+    if rounded := _find_rounding(tried, (values, wanted), positions, half, allowed):
         text += "; this rounding reproduces all rows"
         what, cause = rounded
-        known = f"{what} are rounded to {half}, as {_OF.get(called, called)} are"
-    yield Irregularity(cause, known, text)
+        message = f"{what} are rounded to {half}, as {_OF.get(called, called)} are"
+    yield Irregularity(cause, message, text)
 
 
-def _in_calls_of(
+def _results_in_calls_of(
     count: int, function: ServedFunction, x: NumberArray, positions: Integers
 ) -> list[NumberArray]:
-    """The results of rows in calls of ``count`` rows."""
     parts = [
         function.all_values(x[row : row + count], positions[row : row + count])
         for row in range(0, positions.size, count)
@@ -365,32 +372,32 @@ def _in_calls_of(
 
 
 def halves_of(function: ServedFunction) -> tuple[str, ...]:
-    """The half precisions in which a function can be given vectors."""
+    """Return the half precisions in which a function can be given vectors."""
     form = function.form
     if not form.vectors or function.outcome == "frequencies":
         return ()
     return BY_NAME[form.library].halves
 
 
-def _rounded(
+def _find_rounding(
     tried: Tried,
     parts: Sequence[Sequence[NumberArray]],
     positions: Integers,
     half: str,
     allowed: float,
 ) -> tuple[str, Cause] | None:
-    """What was rounded to a half precision, if that gives all rows; else None.
+    """Return what was rounded to a half precision and its cause, if that explains all rows.
 
-    ``parts`` are the results that came back and the right ones. The angles of a grid are not
-    multiples of positions.
+    ``parts`` are the results in half precision and the right ones. The angles of a grid are not
+    multiples of positions, so it returns None for a grid.
     """
     if tried.form.has("grid"):
         return None
     rates = tried.reference.frequencies
-    values, right = (tried.planes(own) for own in parts)
+    values, right = (tried.planes(results) for results in parts)
     for what, its_cause, angles in _rounded_angles(positions, rates, half):
-        on = np.exp(1j * (angles - np.outer(positions, rates)))  # (n, pairs)
-        factors = np.tile(on, (1, right.shape[1] // rates.size))
+        changes = np.exp(1j * (angles - np.outer(positions, rates)))  # (n, pairs)
+        factors = np.tile(changes, (1, right.shape[1] // rates.size))
         if factors.shape == right.shape and (np.abs(values - right * factors) <= allowed).all():
             return what, its_cause
     return None
@@ -399,7 +406,7 @@ def _rounded(
 def _rounded_angles(
     positions: Integers, rates: Reals, half: str
 ) -> Iterator[tuple[str, Cause, RealRows]]:
-    """What may be rounded with vectors, its cause, and the resulting angles (n, pairs)."""
+    """Yield values that may be rounded, the cause, and the resulting angles (n, pairs)."""
     places, coarse = (
         round_to_half(values.astype(np.float64), half) for values in (positions, rates)
     )
@@ -411,12 +418,12 @@ def _rounded_angles(
     yield "positions, frequencies and angles", Cause.POSITION_PRECISION, angles
 
 
-def _drawn(rows: int, columns: int) -> NumberArray:
-    """Random vectors. Shape: (rows, columns)."""
+def random_vectors(rows: int, columns: int) -> NumberArray:
+    """Return random vectors. Shape: (rows, columns)."""
     return np.random.default_rng(31).standard_normal((rows, columns)).astype(np.float32)
 
 
-def _of_half(which: int, called: str, tried: Tried) -> str:
+def _half_text(which: int, called: str, tried: Tried) -> str:
     return f"{called} of {halves_of(tried.function)[which]}"
 
 
@@ -425,8 +432,8 @@ _OF = dict.fromkeys((_SINGLE, _PAST), _VECTORS)
 
 _LATER_CALLS = tuple(
     Pattern(
-        partial(_of_half, which, _PAST),
-        partial(_in_half, which, _PAST),
+        partial(_half_text, which, _PAST),
+        partial(_half_precision_faults, which, _PAST),
         partial(
             lambda which, tried: (
                 tried.takes_half(which)
@@ -441,18 +448,18 @@ _LATER_CALLS = tuple(
     )
     for which in (0, 1)
 )
-"""The calls past the last position, if the reference has later positions."""
+"""The calls beyond the last position, if the reference has later positions."""
 
 _FURTHER = (
     Pattern(
         lambda _: "v beside q and k",
-        _values_beside,
+        _changed_v,
         lambda tried: tried.rotates and tried.form.has("v", "qkv"),
     ),
     *(
         Pattern(
             partial(_type_text, role),
-            partial(_other_type, role),
+            partial(_results_in_other_type, role),
             partial(
                 lambda role, tried: (
                     tried.rotates and tried.form.has(role) and not tried.form.follows_axes
@@ -465,15 +472,15 @@ _FURTHER = (
     *(
         Pattern(
             partial(lambda text, _: text, text),
-            partial(_strided, strided),
+            partial(_strided_vectors, strided),
             lambda tried: tried.function.outcome == "vectors",
         )
         for strided, text in _STRIDED.items()
     ),
     *(
         Pattern(
-            partial(_of_half, which, called),
-            partial(_in_half, which, called),
+            partial(_half_text, which, called),
+            partial(_half_precision_faults, which, called),
             partial(
                 lambda which, called, tried: (
                     tried.takes_half(which) and (called == _VECTORS or tried.takes_single_rows)
@@ -490,9 +497,7 @@ _FURTHER = (
         Pattern(
             partial(_after_text, renewed=renewed),
             partial(_after_half, renewed=renewed),
-            lambda tried: (
-                tried.early and tried.early.first and tried.takes_half(0) and not tried.calls.faults
-            ),
+            lambda tried: tried.early.first and tried.takes_half(0) and not tried.calls.faults,
             last=True,
         )
         for renewed in (False, True)

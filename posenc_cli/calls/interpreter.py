@@ -1,4 +1,4 @@
-"""The Python that runs a user's function: that of the function's own environment."""
+"""Find the Python that runs a user's function, and the command that starts the worker."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TOO_OLD = 77
-"""The status of a Python before 3.8, which has not what the worker is written in."""
+"""Exit status of a Python before 3.8, which cannot run the worker."""
 
-# Python 2 reads this too. What is named by -c finds modules in the current folder first. What a
-# program that is no Python says goes to a file; standard error is given to who reads this.
+# Python 2 can parse this too. With -c, Python would find modules in the current folder first. The
+# output of a program other than Python goes to a file, so this code restores standard error.
 _BEGINNING = f"""
 import os, sys
 spoken = int(sys.argv[5])
@@ -34,14 +34,14 @@ main(sys.argv[-1], object_named)
 """
 
 FURTHER_FOLDERS: ContextVar[Sequence[str]] = ContextVar("further folders", default=())
-"""Where modules of functions are looked for too, after all other folders."""
+"""More folders for modules of functions, searched last."""
 
 _ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
-"""Variables that name the folder of the active environment, the nearer one first."""
+"""Variables that name the folder of the active environment, in order of precedence."""
 
 
 def worker_command(python: str, target: str, *, stderr: int = 2) -> list[str]:
-    """The command that runs the worker for a function, with nothing of posenc on its path.
+    """Return the command that runs the worker for a function, without posenc on its path.
 
     ``stderr`` is the descriptor that becomes its standard error.
     """
@@ -52,29 +52,28 @@ def worker_command(python: str, target: str, *, stderr: int = 2) -> list[str]:
 
 
 def chosen_python(asked: str | None, module: str = "") -> str:
-    """The interpreter that was asked for, else that of the active environment, else posenc's own.
+    """Return the requested interpreter, or that of the active environment, or posenc's own.
 
-    ``asked`` is a program, or the folder of an environment. A ``module`` of posenc's is where
-    posenc is.
+    ``asked`` is a program, or the folder of an environment. A ``module`` of posenc needs posenc's
+    own interpreter.
 
-    Raises: Unavailable where it is not there.
+    Raises: Unavailable if the requested one does not exist.
     """
     if asked is not None:
-        program = _program(Path(asked)) if Path(asked).is_dir() else shutil.which(asked)
+        program = _python_in(Path(asked)) if Path(asked).is_dir() else shutil.which(asked)
         if program is None:
             raise Unavailable(f"--python {quoted_name(asked)}: there is no such program")
-        return os.path.abspath(program)  # noqa: PTH100 - links stay: they tell an environment
+        return os.path.abspath(program)  # noqa: PTH100 - keep links: they identify an environment
     if module.partition(".")[0] == "posenc_cli":
         return sys.executable
     for variable in _ENVIRONMENTS:
         folder = os.environ.get(variable)
-        program = _program(Path(folder)) if folder else None
+        program = _python_in(Path(folder)) if folder else None
         if program is not None:
-            own = Path(folder or "").resolve() == Path(sys.prefix).resolve()
-            return sys.executable if own else program
+            is_current = Path(folder or "").resolve() == Path(sys.prefix).resolve()
+            return sys.executable if is_current else program
     return sys.executable
 
 
-def _program(folder: Path) -> str | None:
-    """The interpreter in the folder of an environment."""
+def _python_in(folder: Path) -> str | None:
     return shutil.which("python", path=str(folder / "bin"))

@@ -1,6 +1,6 @@
-"""An ONNX graph as a function of its inputs, run by onnxruntime or onnx's reference evaluator.
+"""Load an ONNX graph as a function of its inputs, run by onnxruntime or onnx's reference evaluator.
 
-It runs where a user's code does, in any Python from 3.8 on: it needs nothing of posenc.
+It runs in the user's environment, in any Python from 3.8 on, and needs nothing else of posenc.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 _KINDS = {"float": "float32", "double": "float64"}
-"""What ONNX calls number formats that NumPy has by other names."""
+"""ONNX's names of number formats that NumPy names differently."""
 
 _TABLES = r"(?i)(^|[^a-z])(cos|sin)"
-"""The names of inputs that hold cosines or sines."""
+"""A pattern of names of inputs for cosines or sines."""
 
 
 class Refused(Exception):
-    """What a function may not do, in words.
+    """A call or a function that cannot be used, with a message.
 
-    ``why``: its name or its code is ``mistyped``, its own module is ``missing``, it ``needs``
-    another, it ``changed`` what it was given, ``left`` there what it was not to, ``returned`` what
-    it may not, or ``raised`` its cause; where that is an error of types, it ``misused`` arguments.
+    ``why`` is ``mistyped`` (its name or code), ``missing`` (its own module), ``needs`` (another
+    module), ``changed`` (its input), ``left`` (other values in its input than it returned),
+    ``returned`` (an invalid result), ``raised`` (an error), ``misused`` (an error of types), or
+    ``own`` (a limit of posenc).
     """
 
     def __init__(self, message: str, *, why: str = "returned") -> None:
@@ -34,13 +35,13 @@ class Refused(Exception):
 
 
 def onnx_function(file: str) -> Callable[..., Any]:
-    """The graph in a file, as a function that has its inputs as parameters, in order.
+    """Return the graph in a file as a function whose parameters are its inputs, in order.
 
-    Integers and float32 become what an input takes; other formats have to be the input's own. An
-    input of packed heads (batch, rows, heads · d), which is none of cosines or sines by its name,
-    is given vectors (batch, heads, rows, d), as many heads at a time as it has.
+    Integers and float32 are converted to an input's format; other formats have to match. An input
+    of packed heads (batch, rows, heads · d), unless its name says cosines or sines, takes vectors
+    (batch, heads, rows, d), as many heads at a time as it has.
 
-    Raises: ModuleNotFoundError where neither library is installed; what they raise; Refused for a
+    Raises: ModuleNotFoundError if neither library is installed; what they raise; Refused for a
         number format that NumPy lacks.
     """
     import numpy
@@ -57,16 +58,21 @@ def onnx_function(file: str) -> Callable[..., Any]:
 
     def run(*arguments: Any, **named: Any) -> Any:
         bound = signature.bind(*arguments, **named).arguments
-        given = {name: numpy.asarray(bound[own]) for name, own in zip(inputs, parameters)}
+        given = {
+            name: numpy.asarray(bound[parameter]) for name, parameter in zip(inputs, parameters)
+        }
         heads = {
-            name: _heads(file, name, sizes[2], given[name].shape[3])
+            name: _head_count(file, name, sizes[2], given[name].shape[3])
             for name, (_, sizes) in inputs.items()
             if len(sizes) == 3 and given[name].ndim == 4 and not re.search(_TABLES, name)
         }
         shapes = [given[name].shape for name in heads]
         times = max((-(-given[name].shape[1] // count) for name, count in heads.items()), default=1)
         if heads:
-            given = {name: _packed(own, heads.get(name), times) for name, own in given.items()}
+            given = {
+                name: _pack(values_of_input, heads.get(name), times)
+                for name, values_of_input in given.items()
+            }
         for name, (kind, _) in inputs.items():
             values = given[name]
             if values.dtype.kind in "iu" or values.dtype == "float32":
@@ -74,7 +80,7 @@ def onnx_function(file: str) -> Callable[..., Any]:
         results = session.run(None, given)
         if heads:
             shapes += shapes[-1:] * len(results)
-            results = [_unpacked(each, shape, times) for each, shape in zip(results, shapes)]
+            results = [_unpack(result, shape, times) for result, shape in zip(results, shapes)]
         return results[0] if len(results) == 1 else tuple(results)
 
     run.__name__ = "graph"
@@ -83,9 +89,9 @@ def onnx_function(file: str) -> Callable[..., Any]:
 
 
 def _session(file: str) -> tuple[Any, dict[str, tuple[str, list[Any]]]]:
-    """What runs a graph, and of each input, by name, the number format and the sizes of its axes.
+    """Return a graph's session, and the number format and axis sizes of each input by name.
 
-    A size is no number where it may be any.
+    A size is not a number if it may be any.
     """
     try:
         import onnxruntime
@@ -99,7 +105,7 @@ def _session(file: str) -> tuple[Any, dict[str, tuple[str, list[Any]]]]:
         sizes = [[axis.dim_value or None for axis in kind.shape.dim] for kind in kinds]
         return graph, dict(zip(graph.input_names, zip(formats, sizes)))
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # what fails is raised as well
+    options.log_severity_level = 4  # errors are raised anyway
     session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     texts = {given.name: given.type.split("(")[1].rstrip(")") for given in session.get_inputs()}
     shapes = [given.shape for given in session.get_inputs()]
@@ -108,10 +114,10 @@ def _session(file: str) -> tuple[Any, dict[str, tuple[str, list[Any]]]]:
     }
 
 
-def _heads(file: str, name: str, width: Any, columns: int) -> int:
-    """How many heads of some columns an input packs: by its width, else by the node that takes it.
+def _head_count(file: str, name: str, width: Any, columns: int) -> int:
+    """Return how many heads of some columns an input packs: from its width, or from its node.
 
-    Raises: Refused where neither says it, or onnx, which reads nodes, is not installed.
+    Raises: Refused if neither gives it, or if onnx, which reads nodes, is not installed.
     """
     if isinstance(width, int):
         return max(1, width // columns)
@@ -122,11 +128,11 @@ def _heads(file: str, name: str, width: Any, columns: int) -> int:
     else:
         unread = ""
     found = [
-        own.i
+        attribute.i
         for node in nodes
-        for own in node.attribute
+        for attribute in node.attribute
         if name in node.input
-        if own.name == "num_heads" and own.i
+        if attribute.name == "num_heads" and attribute.i
     ]
     if not found:
         raise Refused(
@@ -137,10 +143,10 @@ def _heads(file: str, name: str, width: Any, columns: int) -> int:
     return int(found[0])
 
 
-def _packed(values: Any, heads: int | None, times: int) -> Any:
-    """Vectors (b, h, n, d) as (b · times, n, heads · d), with zeros for more heads than h.
+def _pack(values: Any, heads: int | None, times: int) -> Any:
+    """Return vectors (b, h, n, d) as (b · times, n, heads · d), with zeros for missing heads.
 
-    Where ``heads`` is None they are no vectors: each sequence of them is repeated.
+    If ``heads`` is None, the values are not vectors, and each sequence of them is repeated.
     """
     import numpy
 
@@ -154,10 +160,10 @@ def _packed(values: Any, heads: int | None, times: int) -> Any:
     return whole.reshape(-1, rows, heads * columns)
 
 
-def _unpacked(values: Any, shape: tuple[int, ...], times: int) -> Any:
-    """The vectors that a graph returned, as the ones it was given. Shape: (b, h, n, d).
+def _unpack(values: Any, shape: tuple[int, ...], times: int) -> Any:
+    """Return the vectors of a graph's result in the shape of its input. Shape: (b, h, n, d).
 
-    Raises: Refused where it did not return vectors of packed heads.
+    Raises: Refused if it did not return vectors of packed heads.
     """
     batch, count, rows, columns = shape
     heads = values.shape[-1] // columns if values.ndim == 3 else 0

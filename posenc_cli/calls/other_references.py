@@ -1,9 +1,9 @@
-"""Calls with the base, layout, tables or grid of another reference, and other values of parameters.
+"""Call a function with settings of another reference, and with other values of its parameters.
 
-A function that ignores its base, layout, tables or grid sizes may be right by chance if these are
-its own. So it is called once more with those of another reference, and must match that reference.
+A function that ignores its base, layout, tables or grid sizes may be right by chance if it has the
+same ones. So it is called once more with those of another reference, and must match that reference.
 Parameters that no reference has are given other values, one at a time. The result must respond as
-the role's row says.
+the row of the role says.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from posenc_cli.calls.arrangements import Arrangement, arrangements
 from posenc_cli.calls.batches import called_together
 from posenc_cli.calls.call_form import Argument
 from posenc_cli.calls.function_trial import NO_MAP, Irregularity
-from posenc_cli.calls.further_calls import rounded_positions, rounded_to
+from posenc_cli.calls.further_calls import faults_in_half, random_vectors, rounded_positions
 from posenc_cli.calls.patterns import (
     PlannedCalls,
-    given_by,
+    result_or_none,
 )
 from posenc_cli.calls.roles import (
     ADDED,
@@ -54,17 +54,17 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray
 
 _ROWS = 64
-"""Positions that are compared: the highest-frequency pairs make ten rotations."""
+"""Positions to compare: the highest-frequency pairs make ten rotations."""
 
 
 _OFFSET = 7
-"""The first position of rows that another parameter places."""
+"""The first position of rows in a call with another offset."""
 
 
-class _Varied(Record):
+class _VariedSetting(Record):
     """A parameter of the reference that is given another value.
 
-    ``roles`` are the roles of the function's parameters that follow from it, ``names`` a part of
+    ``roles`` are the roles of the function's parameters that depend on it; ``names`` is a part of
     their names.
     """
 
@@ -76,7 +76,7 @@ class _Varied(Record):
 
 
 def _other_sizes(sizes: tuple[int, ...]) -> str:
-    """The sizes of another grid: sides exchanged, or a square made twice as high."""
+    """Return the sizes of another grid: sides exchanged, or a square made twice as high."""
     *frames, rows, columns = sizes
     if rows != columns:
         rows, columns = columns, rows
@@ -85,17 +85,17 @@ def _other_sizes(sizes: tuple[int, ...]) -> str:
     return "x".join(map(str, (*frames, rows, columns)))
 
 
-_VARIED = (
-    _Varied("grid", ("grid",), _other_sizes, Cause.UNKNOWN),
-    _Varied("base", ("base", "inv_freq", *TABLES), lambda base: 3 * base, Cause.BASE),
-    _Varied(
+_VARIED_SETTINGS = (
+    _VariedSetting("grid", ("grid",), _other_sizes, Cause.UNKNOWN),
+    _VariedSetting("base", ("base", "inv_freq", *TABLES), lambda base: 3 * base, Cause.BASE),
+    _VariedSetting(
         "sections",
         ("sections",),
         lambda sections: ",".join(map(str, (*sections[1:], sections[0]))),
         Cause.AXIS,
     ),
-    _Varied("partial", ("dim",), lambda share: share / 2, Cause.ROTARY_DIM, names="rotary"),
-    _Varied(
+    _VariedSetting("partial", ("dim",), lambda share: share / 2, Cause.ROTARY_DIM, names="rotary"),
+    _VariedSetting(
         "layout",
         ("style",),
         lambda layout: "half" if layout == "interleaved" else "interleaved",
@@ -105,30 +105,33 @@ _VARIED = (
 
 
 def try_other_references(tried: Tried) -> None:
-    """Call a function with what follows from other references.
+    """Call a function with settings of other references.
 
-    Not if its last position is part of every call.
+    It is skipped if the last position is part of every call, unless the function has a grid.
     """
     form, function = tried.form, tried.function
-    told = [*function.process.told, *((own.role, own.parameter) for own in form.arguments)]
-    for varied in _VARIED if form.has("grid") or not function.follows_length else ():
+    parameters = [
+        *function.process.given_parameters,
+        *((argument.role, argument.parameter) for argument in form.arguments),
+    ]
+    for varied in _VARIED_SETTINGS if form.has("grid") or not function.follows_length else ():
         part = varied.names if form.vectors else ""
-        names = [name for role, name in told if role in varied.roles and part in name]
+        names = [name for role, name in parameters if role in varied.roles and part in name]
         if names:
             with tried.calls.planned(f"another {varied.parameter}", surely=False, tests=names):
                 tried.calls.fault(_reference_fault(tried, varied, names))
 
 
 def try_parameters(tried: Tried) -> None:
-    """Call a function with the other values of each parameter whose role has some, one by one.
+    """Call a function with other values of each parameter whose role has some, one at a time.
 
-    A mask may also say where rows are, in place of positions.
+    A mask may also determine positions, if the function has no parameter for them.
     """
-    calls, batch = tried.calls, _batch(tried)
-    for given, role in _parameters(tried.function):
+    calls, batch = tried.calls, _right_batch(tried)
+    for given, role in _varied_parameters(tried.function):
         for value in role.varied:
             if value == ADDED and (tried.form.added_mask or tried.form.from_zero):
-                continue  # it has positions, or another parameter places each row
+                continue  # the form adds masks already, or the mask may determine positions
             text = f"{given.name}={value}"
             if role.name in NUMBERS and not isinstance(value, int | float):
                 text = f"{given.name} {NUMBERS[role.name] if value is None else value}"
@@ -136,87 +139,91 @@ def try_parameters(tried: Tried) -> None:
             with calls.planned(text, surely=surely, tests=[given.name]):
                 other = _with_value(tried.function, given.name, role.name, value)
                 called = f"called with {text}: results"
-                fault = _response(tried, other, role, (given.name, value), called)
+                fault = _response_fault(tried, other, role, (given.name, value), called)
                 if fault is None and batch is not None and value == role.varied[0]:
                     fault = _batch_fault(tried, other, batch, text)
                 calls.fault(fault)
     for name in _other_offsets(tried):
         with calls.planned(f"rows placed by {name}", tests=[name]):
-            calls.fault(_placed_otherwise(tried, name))
-    for own in tried.form.arguments:
-        if own.role == "length":
-            with calls.planned(f"a longer {own.parameter}", tests=[own.parameter]):
-                calls.fault(_longer(tried, own.parameter))
+            calls.fault(_offset_fault(tried, name))
+    for argument in tried.form.arguments:
+        if argument.role == "length":
+            with calls.planned(f"a longer {argument.parameter}", tests=[argument.parameter]):
+                calls.fault(_length_fault(tried, argument.parameter))
 
 
 def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[str]:
-    """The parameters that may matter, and that no call varied and judged."""
+    """Return the parameters that may affect values, and that no judged call varied."""
     form = function.form
     tested = {*function.found.chosen_by, *calls.tested}
-    made = not form.vectors and form.from_zero  # its result is as long as it is told
-    for own in form.arguments:
-        fixed = form.has("qkv") and own.role == "key_heads"
+    # Without positions, the length decides how long its tables are.
+    returns_tables = not form.vectors and form.from_zero
+    for argument in form.arguments:
+        fixed = form.has("qkv") and argument.role == "key_heads"
         fixed = fixed or (
-            own.role in ("positions", "offset") and form.has(*TABLES) and not form.chosen
+            argument.role in ("positions", "offset") and form.has(*TABLES) and not form.chosen
         )
-        chosen = own.role == "layer_type" or (own.role == "length" and made)
-        if (own.role in VARYING and not fixed) or chosen:
-            tested.add(own.parameter)
-    names = [given.name for given in function.parameters if given.matters]
-    return [*function.process.left, *(name for name in names if name not in tested)]
+        chosen = argument.role == "layer_type" or (argument.role == "length" and returns_tables)
+        if (argument.role in VARYING and not fixed) or chosen:
+            tested.add(argument.parameter)
+    names = [given.name for given in function.parameters if given.affects_values]
+    return [*function.process.left_at_default, *(name for name in names if name not in tested)]
 
 
 def _other_offsets(tried: Tried) -> list[str]:
-    """The other parameters that may say where rows begin, if positions have a default."""
+    """Return the other parameters that may give the first position, if positions have a default."""
     form, function = tried.form, tried.function
     required = [given.name for given in function.process.signature.required]
-    if not form.has("positions") or form.has(*TABLES) or form.placed_by in required:
+    if not form.has("positions") or form.has(*TABLES) or form.position_parameter in required:
         return []
     others = (given for given in function.parameters if "offset" in given.roles())
-    return [given.name for given in others if given.name != form.placed_by]
+    return [given.name for given in others if given.name != form.position_parameter]
 
 
-def _late_rows(tried: Tried, last: int, first: int = _OFFSET) -> tuple[NumberArray, Integers]:
-    """Random vectors, and their positions from a first one on, up to ``last`` or fewer.
+def _late_rows(tried: Tried, first: int = _OFFSET) -> tuple[NumberArray, Integers]:
+    """Return random vectors, and their positions from ``first`` on.
 
     Raises: InvalidInput if there are none.
     """
-    x, where = _drawn(tried, last)
-    if where.size <= first:
+    x, positions = _vectors_and_positions(tried, tried.last)
+    if positions.size <= first:
         raise InvalidInput("there are too few positions")
-    return x[first:], where[first:]
+    return x[first:], positions[first:]
 
 
-def _placed_otherwise(tried: Tried, name: str) -> Irregularity | None:
-    """The fault of rows that a parameter places in place of positions.
+def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
+    """Return the fault of rows whose positions come from another parameter.
 
     Raises: InvalidInput if the call fails.
     """
     form, function = tried.form, tried.function
     offset = Argument("offset", name, name)
-    arguments = tuple(offset if own.parameter == form.placed_by else own for own in form.arguments)
+    arguments = tuple(
+        offset if argument.parameter == form.position_parameter else argument
+        for argument in form.arguments
+    )
     other = function.varied(
         last=function.last, form=replace(form, arguments=arguments, position_axes="")
     )
-    x, where = _late_rows(tried, tried.last)
+    x, positions = _late_rows(tried)
     wanted, values, first = (
-        _side_by_side(*own, x)
-        for own in ((function, where), (other, where), (function, where - _OFFSET))
+        _joined_results(*call, x)
+        for call in ((function, positions), (other, positions), (function, positions - _OFFSET))
     )
     if not tried.differs(values, wanted):
         return None
     how = "places rows at other positions" if tried.differs(values, first) else "is ignored"
-    text = f"called with {name}={_OFFSET}: results differ from calls with {form.placed_by}"
+    text = f"called with {name}={_OFFSET}: results differ from calls with {form.position_parameter}"
     return Irregularity(Cause.POSITION_OFFSET, f"{name} {how}", text)
 
 
-def _side_by_side(function: ServedFunction, where: Integers, x: NumberArray) -> NumberArray:
-    """All results of vectors at positions. Shape: (n, columns of all)."""
-    return np.concatenate(function.all_values(x, where), axis=1)
+def _joined_results(function: ServedFunction, positions: Integers, x: NumberArray) -> NumberArray:
+    """Return all results for vectors at positions. Shape: (n, columns of all)."""
+    return np.concatenate(function.all_values(x, positions), axis=1)
 
 
-def _parameters(function: ServedFunction) -> Iterator[tuple[NamedParameter, Role]]:
-    """The parameters of a function that are given other values, and their roles."""
+def _varied_parameters(function: ServedFunction) -> Iterator[tuple[NamedParameter, Role]]:
+    """Yield the parameters of a function that are given other values, and their roles."""
     for given in function.parameters:
         role = VARIED.get((*given.roles(), "")[0])
         varies = (
@@ -229,12 +236,12 @@ def _parameters(function: ServedFunction) -> Iterator[tuple[NamedParameter, Role
 def _with_value(
     function: ServedFunction, name: str, role: str, value: float | str | None
 ) -> ServedFunction:
-    """The same function, with a value for a parameter; None is the value of its role."""
-    arguments = {own.parameter: own for own in function.form.arguments}
-    own = arguments.setdefault(name, Argument(role, name, name))
+    """Return the same function with a value for a parameter; None is the value of its role."""
+    arguments = {argument.parameter: argument for argument in function.form.arguments}
+    given = arguments.setdefault(name, Argument(role, name, name))
     if value == HALF:
         value = next(iter(BY_NAME[function.form.library].halves), None)
-    arguments[name] = replace(own, value=value)
+    arguments[name] = replace(given, value=value)
     form = replace(function.form, arguments=tuple(arguments.values()))
     if role == "axis":
         if form.axes not in _BY_AXIS or not form.has(*TABLES):
@@ -244,57 +251,59 @@ def _with_value(
 
 
 _BY_AXIS = ("bhnd", "bnhd")
-"""Axes of vectors whose tables have an axis of heads at 1, and at 2."""
+"""Axes of vectors whose tables have the axis of heads at index 1, and at index 2."""
 
 
-def _counted_behind_padding(
-    tried: Tried, values: Sequence[NumberArray], x: NumberArray, where: Integers
+def _counts_without_padding(
+    tried: Tried, values: Sequence[NumberArray], x: NumberArray, positions: Integers
 ) -> bool:
-    """Whether rows are placed as if the first one, which is padding, did not exist."""
-    wanted = _side_by_side(tried.function, where[:-1], x[1:])
+    """Return whether positions are counted without the first row, which is padding."""
+    wanted = _joined_results(tried.function, positions[:-1], x[1:])
     return not tried.differs(np.concatenate(values, axis=1)[1:], wanted)
 
 
-def _longer(tried: Tried, name: str) -> Irregularity | None:
-    """The fault with a longer length than needed; if there is none, a shorter one must fail.
+def _length_fault(tried: Tried, name: str) -> Irregularity | None:
+    """Return the fault with a longer length than needed; without one, a shorter length must fail.
 
     Raises: InvalidInput if a length seems to be ignored, or exceeds a bound.
     """
     form, function = tried.form, tried.function
-    first, after = (0, _ROWS) if form.from_zero else (_OFFSET, 0)  # they may be its last rows
+    first, after = (0, _ROWS) if form.from_zero else (_OFFSET, 0)  # its rows may end at the length
     if function.follows_length:
         raise InvalidInput("the length is always that of the call")
-    x, where = _late_rows(tried, tried.last, first)
-    needed = where.size if form.counted else int(where[-1]) + 1
-    told = partial(_with_value, function, name, "length")
-    longer = told(needed + _ROWS)
+    x, positions = _late_rows(tried, first)
+    needed = positions.size if form.counted else int(positions[-1]) + 1
+    with_length = partial(_with_value, function, name, "length")
+    longer = with_length(needed + _ROWS)
     values, plain, last = (
-        _side_by_side(*own, x)
-        for own in ((longer, where), (function, where), (function, where + after))
+        _joined_results(*call, x)
+        for call in ((longer, positions), (function, positions), (function, positions + after))
     )
     if all(tried.differs(values, wanted) for wanted in (plain, last)):
-        known = f"{name} changes the result, which must not depend on it"
+        message = f"{name} changes the result, which must not depend on it"
         return Irregularity(
-            Cause.UNKNOWN, known, f"called with {name}={needed + _ROWS}: results change"
+            Cause.UNKNOWN, message, f"called with {name}={needed + _ROWS}: results change"
         )
     if form.from_zero and function.outcome == "tables":
-        shapes = [each.shape for each in longer.answers(where[None])]
+        shapes = [result.shape for result in longer.answers(positions[None])]
         if any(needed + _ROWS in shape for shape in shapes):
             return None
-    elif given_by(function, partial(told(needed - 2).all_values, x, where)) is None:
+    elif (
+        result_or_none(function, partial(with_length(needed - 2).all_values, x, positions)) is None
+    ):
         return None
     raise InvalidInput("its result is as long as x")
 
 
-def _batch(tried: Tried) -> Arrangement | None:
-    """The fullest batch of sequences in which the function is right; None if there is none."""
+def _right_batch(tried: Tried) -> Arrangement | None:
+    """Return the fullest batch of sequences in which the function is right, or None."""
     function = tried.function
     if not tried.rotates or not tried.takes_batches:
         return None
     for arrangement in arrangements(tried.form):
         call = partial(called_together, function, arrangement, tried.differs)
-        together = given_by(function, call) if arrangement.sequences > 1 else None
-        if together is not None and not together.wrong:
+        batch = result_or_none(function, call) if arrangement.sequences > 1 else None
+        if batch is not None and not batch.wrong:
             return arrangement
     return None
 
@@ -302,94 +311,94 @@ def _batch(tried: Tried) -> Arrangement | None:
 def _batch_fault(
     tried: Tried, other: ServedFunction, batch: Arrangement, text: str
 ) -> Irregularity | None:
-    """The fault in a batch with another value of a parameter, which the text names.
+    """Return the fault in a batch with another value of a parameter, described by ``text``.
 
     Raises: InvalidInput if the call fails.
     """
     form = replace(batch.form, arguments=other.form.arguments)
-    together = called_together(other, replace(batch, form=form), tried.differs)
-    fault = together.fault(f"{batch.text} and {text}")
+    called = called_together(other, replace(batch, form=form), tried.differs)
+    fault = called.fault(f"{batch.text} and {text}")
     if fault is None:
         return None
-    what = f"results for {together.where} of a batch differ from single calls"
+    what = f"results for {called.where} of a batch differ from single calls"
     what = what if fault.message == NO_MAP else fault.message
     return replace(fault, message=f"with {text}, {what}")
 
 
-def _response(
+def _response_fault(
     tried: Tried,
     other: ServedFunction,
     role: Role,
     given: tuple[str, float | str | None],
     called: str,
 ) -> Irregularity | None:
-    """The fault with another value of a parameter, by how its role says that results respond.
+    """Return the fault with another value of a parameter, if results respond wrongly.
 
-    Rows begin past position 0 if there are enough, so that a value that drops positions shows.
+    Rows begin after position 0 if there are enough, so that a value that drops positions shows.
 
     Raises: InvalidInput if the call fails.
     """
-    (name, value), (x, where) = given, _drawn(tried, tried.last)
+    (name, value), (x, positions) = given, _vectors_and_positions(tried, tried.last)
     if value == HALF:
-        halves = BY_NAME[tried.form.library].halves[:1]  # none: float32 is given once more
+        halves = BY_NAME[tried.form.library].halves[:1]  # if there is none, nothing is compared
         at = rounded_positions(tried)
-        faults = (rounded_to(half, other, tried, "results", at) for half in halves)
+        faults = (faults_in_half(half, other, tried, "results", at) for half in halves)
         return next(chain.from_iterable(faults), None)
     whole = tried.form.has("grid") or tried.form.from_zero or len(x) < 2 * _OFFSET
     late = slice(0 if whole else _OFFSET, None)
-    plain, values = (each.all_values(x[late], where[late]) for each in (tried.function, other))
+    plain, values = (one.all_values(x[late], positions[late]) for one in (tried.function, other))
     if role.response != "same":
-        return _other_response(tried, other, (role.response, *given), (plain, values), late)
+        return _changed_response_fault(tried, other, (role.response, *given), (plain, values), late)
     if role.name == "dtype":  # the default may be coarser
-        known = f"{name} is ignored: results are float16, not float32"
-        fault = Irregularity(Cause.TABLE_PRECISION, known, f"{called} are float16")
+        message = f"{name} is ignored: results are float16, not float32"
+        fault = Irregularity(Cause.TABLE_PRECISION, message, f"{called} are float16")
         return fault if values[0].dtype == np.float16 else None
     same = not any(tried.differs(*pair) for pair in _compared_parts(tried, values, plain, value))
     may_place = value == LEFT_PADDED and not tried.form.has("positions")
-    if same or (may_place and _counted_behind_padding(tried, values, x[late], where[late])):
+    if same or (may_place and _counts_without_padding(tried, values, x[late], positions[late])):
         return None
-    lengths = [np.linalg.norm(np.concatenate(own), axis=1) for own in (values, plain)]
+    lengths = [np.linalg.norm(np.concatenate(results), axis=1) for results in (values, plain)]
     if value == ADDED and tried.differs(*lengths):
         raise InvalidInput("it takes a mask of rows")
     how = "changes the result, which must not depend on it"
-    known = f"{name} {'names another axis' if role.name == 'axis' else how}"
-    return Irregularity(Cause.UNKNOWN, known, f"{called} change")
+    message = f"{name} {'names another axis' if role.name == 'axis' else how}"
+    return Irregularity(Cause.UNKNOWN, message, f"{called} change")
 
 
-def _other_response(
+def _changed_response_fault(
     tried: Tried,
     other: ServedFunction,
     varied: tuple[str, str, float | str | None],
     results: tuple[list[NumberArray], list[NumberArray]],
     late: slice,
 ) -> Irregularity | None:
-    """The fault if a value must change the results of ``late`` rows.
+    """Return the fault with a value that must change the results of ``late`` rows.
 
-    ``varied`` are the response that it must have, the parameter and the value.
+    ``varied`` are the required response, the parameter and the value.
 
     Raises: InvalidInput if the call fails.
     """
     (response, name, value), (plain, values) = varied, results
-    x, where = _drawn(tried, tried.last)
+    x, positions = _vectors_and_positions(tried, tried.last)
     called, parts = f"called with {name}={value}: results", _compared_parts(tried, values, plain)
     same = [not tried.differs(*pair) for pair in parts]
-    if any(same) and not _multiplied(tried, parts, same, value):
+    if any(same) and not _is_scaled(tried, parts, same, value):
         of = "" if all(same) else f" for {'qk'[same.index(True)]}"
         text = f"{called} do not change"
         return Irregularity(Cause.UNKNOWN, f"{name} is ignored{of}", text)
-    before = _planes_before(tried, x[late])
+    before = _input_planes(tried, x[late])
     wanted = tried.planes(plain).conj() * before / before.conj()
     if response == "inverse" and _planes_differ(tried, tried.planes(values), wanted):
-        known = f"{name}={value} does not rotate back"
+        message = f"{name}={value} does not rotate back"
         return Irregularity(
-            Cause.DIRECTION, known, f"{called} are not rotated by the opposite angles"
+            Cause.DIRECTION, message, f"{called} are not rotated by the opposite angles"
         )
-    from_zero = _side_by_side(other, where, x)[late]
+    from_zero = _joined_results(other, positions, x)[late]
     if not tried.differs(np.concatenate(values, axis=1), from_zero):
         return None
-    known = f"with {name}={value}, a row's rotation depends on more than its position"
+    message = f"with {name}={value}, a row's rotation depends on more than its position"
     text = f"{called} from position {late.start} on differ from a call that starts at 0"
-    return Irregularity(Cause.POSITION_OFFSET, known, text)
+    return Irregularity(Cause.POSITION_OFFSET, message, text)
 
 
 def _compared_parts(
@@ -398,55 +407,59 @@ def _compared_parts(
     plain: Sequence[NumberArray],
     value: float | str | None = None,
 ) -> list[tuple[NumberArray, NumberArray]]:
-    """What responds by itself: q and k each, or both tables; rows of padding may be anything."""
+    """Return the results to compare: q and k each, or both tables; rows of padding are left out."""
     pairs = list(zip(values, plain, strict=True))
-    if tried.function.outcome == "tables":  # of which the cosine may stay
+    if tried.function.outcome == "tables":  # the cosines alone may stay the same
         pairs = [(np.concatenate(values, axis=1), np.concatenate(plain, axis=1))]
     rows = slice(value in (LEFT_PADDED, ADDED), -1 if value == PADDED else None)
-    return [(own[rows], other[rows]) for own, other in pairs]
+    return [(result[rows], other[rows]) for result, other in pairs]
 
 
-def _multiplied(
+def _is_scaled(
     tried: Tried,
     parts: Sequence[tuple[NumberArray, NumberArray]],
     same: Sequence[bool],
     value: float | str | None,
 ) -> bool:
-    """Whether the value multiplies one of q and k, as a scale of scores does, and not the other."""
-    others = [pair for pair, own in zip(parts, same, strict=True) if not own]
+    """Return whether the value multiplies only one of q and k, as a scale of scores does."""
+    others = [pair for pair, unchanged in zip(parts, same, strict=True) if not unchanged]
     return bool(others) and not any(
         tried.differs(values, plain * np.float32(value or 0)) for values, plain in others
     )
 
 
-def _reference_fault(tried: Tried, varied: _Varied, names: Sequence[str]) -> Irregularity | None:
-    """The fault with another reference, for a function that matches its own.
+def _reference_fault(
+    tried: Tried, varied: _VariedSetting, names: Sequence[str]
+) -> Irregularity | None:
+    """Return the fault with another reference, for a function that matches its own.
 
-    ``names`` are its parameters that follow from what is varied.
+    ``names`` are its parameters that depend on the varied one.
 
     Raises: InvalidInput if a call fails, or the function matches neither.
     """
-    own = tried.reference
-    other, value = _other(own, varied)
-    if not _gives(tried, own, own):
+    reference = tried.reference
+    other, value = _other_reference(reference, varied)
+    if not _matches(tried, reference, reference):
         raise InvalidInput("it differs from its own reference")
-    others = [replace(tried, pairing=way) for way in _pairings(other, own, tried.pairing)]
-    if any(_gives(way, other, other) for way in others):
+    others = [
+        replace(tried, pairing=one) for one in _possible_pairings(other, reference, tried.pairing)
+    ]
+    if any(_matches(one, other, other) for one in others):
         return None
-    ignored = _gives(tried, other, own)
+    ignored = _matches(tried, other, reference)
     if varied.names and not ignored:
-        # Some code, as for proportional RoPE, has the frequencies of all dimensions.
+        # Some code, as for proportional RoPE, keeps the frequencies of all dimensions.
         raise InvalidInput("its frequencies differ from its reference")
     text = f"called with a {varied.parameter} of {value}"
     if ignored:
-        known = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} ignored"
-        return Irregularity(varied.cause, known, f"{text}: results do not change")
-    known = f"a {varied.parameter} of {value} gives wrong results"
-    return Irregularity(Cause.UNKNOWN, known, f"{text}: results differ from the reference")
+        message = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} ignored"
+        return Irregularity(varied.cause, message, f"{text}: results do not change")
+    message = f"a {varied.parameter} of {value} gives wrong results"
+    return Irregularity(Cause.UNKNOWN, message, f"{text}: results differ from the reference")
 
 
-def _other(reference: Reference, varied: _Varied) -> tuple[Reference, str]:
-    """Another reference, and its value of the parameter.
+def _other_reference(reference: Reference, varied: _VariedSetting) -> tuple[Reference, str]:
+    """Return another reference, and its value of the parameter.
 
     Raises: InvalidInput if there is none.
     """
@@ -458,60 +471,64 @@ def _other(reference: Reference, varied: _Varied) -> tuple[Reference, str]:
         raise InvalidInput("the coordinates come from a file")
     value = varied.other(given[name])
     bound = bound.scheme.bind({**given, name: value})
-    own = reference.coordinates
-    if reference.axes and bound.rotation.waves.coordinates is None:  # those of a model's video
+    coordinates = reference.coordinates
+    if reference.axes and bound.rotation.waves.coordinates is None:  # a model's video has some
         placed = bound.scheme.bind({**given, name: value, "axes": "of a video"})
         axes = placed.rotation.waves.coordinates
-        assert own is not None
+        assert coordinates is not None
         assert axes is not None
-        waves = replace(bound.rotation.waves, coordinates=replace(axes, at=own.at, file=None))
+        waves = replace(
+            bound.rotation.waves, coordinates=replace(axes, at=coordinates.at, file=None)
+        )
         bound = replace(bound, content=replace(bound.rotation, waves=waves))
     other = Reference(replace(reference.encoding, bound=bound), reference.engine)
     return other, as_text(value).replace("x", "×")
 
 
-def _pairings(
+def _possible_pairings(
     other: Reference, reference: Reference, pairing: ColumnPairing | None
 ) -> list[ColumnPairing | None]:
-    """Column pairings for another reference; columns come out in its order or as before."""
+    """Return the pairings that a function may have with another reference.
+
+    Its results may be in the order of that reference, or as before.
+    """
     if pairing is None or other.pairing == reference.pairing:
         return [pairing]
     as_before = replace(other.pairing, out_first=pairing.out_first, out_second=pairing.out_second)
     return [other.pairing, as_before]
 
 
-def _gives(tried: Tried, told: Reference, wanted: Reference) -> bool:
-    """Whether a function that is told of one reference gives the rotations of another.
+def _matches(tried: Tried, used: Reference, wanted: Reference) -> bool:
+    """Return whether a function that is given one reference returns the rotations of another.
 
     Raises: InvalidInput if the call fails.
     """
     function, grid = tried.function, tried.form.has("grid")
-    x, where = _drawn(tried, prod(told.grid or ()) - 1 if grid else _ROWS)
-    with function.on(told):
+    x, positions = _vectors_and_positions(tried, prod(used.grid or ()) - 1 if grid else _ROWS)
+    with function.on(used):
         if function.outcome == "frequencies":
-            rates = function.returned(where)[0].values.reshape(-1)
+            rates = function.returned(positions)[0].values.reshape(-1)
             return rates.size == wanted.pairs and not tried.differs(rates, wanted.frequencies)
-        parts = function.all_values(x, where)
+        parts = function.all_values(x, positions)
     if tried.pairing is not None and parts[0].shape[1] <= max(tried.pairing.second):
         return False  # tables of fewer dimensions
     values = tried.planes(parts)
     if wanted.grid is not None and grid:
-        where = where % prod(wanted.grid)
-    before = _planes_before(tried, x)
+        positions = positions % prod(wanted.grid)
+    before = _input_planes(tried, x)
     results = max(1, before.shape[1] // wanted.pairs)
-    factors = np.tile(wanted.cells(where, FLOAT64), (1, results)) * before
+    factors = np.tile(wanted.cells(positions, FLOAT64), (1, results)) * before
     return not _planes_differ(tried, values, factors)
 
 
-def _drawn(tried: Tried, last: int) -> tuple[NumberArray, Integers]:
-    """Random vectors, and their positions: those of all rows of a grid, or some."""
+def _vectors_and_positions(tried: Tried, last: int) -> tuple[NumberArray, Integers]:
+    """Return random vectors and their positions: those of all rows of a grid, or some."""
     rows = last + 1 if tried.form.has("grid") else min(_ROWS, last + 1)
-    x = np.random.default_rng(31).standard_normal((rows, tried.form.columns))
-    return x.astype(np.float32), np.arange(rows)
+    return random_vectors(rows, tried.form.columns), np.arange(rows)
 
 
-def _planes_before(tried: Tried, x: NumberArray) -> ComplexRows:
-    """The planes of the vectors that are given, as complex numbers; 1 for tables."""
+def _input_planes(tried: Tried, x: NumberArray) -> ComplexRows:
+    """Return the dimension pairs of the given vectors as complex numbers; 1 for tables."""
     if tried.function.outcome == "tables":
         return np.ones((len(x), 1), complex)
     assert tried.pairing is not None
@@ -521,9 +538,9 @@ def _planes_before(tried: Tried, x: NumberArray) -> ComplexRows:
 
 
 def _planes_differ(tried: Tried, values: ComplexRows, wanted: ComplexRows) -> bool:
-    """Whether planes differ from those wanted; tables may have each value twice."""
+    """Return whether complex pairs differ from those wanted; tables may repeat each value."""
     if values.shape[1] % wanted.shape[1]:
         return True
     wanted = np.tile(wanted, (1, values.shape[1] // wanted.shape[1]))
-    planes = [np.ascontiguousarray(each).view(np.float64) for each in (values, wanted)]
+    planes = [np.ascontiguousarray(array).view(np.float64) for array in (values, wanted)]
     return tried.differs(planes[0], planes[1])

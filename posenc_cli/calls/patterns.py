@@ -1,9 +1,9 @@
-"""The calls that real callers make, as rows of tables, and the loop that compares them.
+"""Make the calls that real callers make, listed in tables, and compare their results.
 
-A row says when a way applies, how its calls are made, and which of their results must be equal.
-Each planned call is compared, or the report says that it was not tried and why. The table in this
-file has the ways in which a sequence reaches a function: whole, in chunks, row by row, packed, very
-long.
+A row of a table says when a pattern applies, how its calls are made, and which results must be
+equal. Each planned call is compared, or the report says that it was not tried and why. The table in
+this file has the ways in which a sequence reaches a function: whole, in chunks, row by row, packed,
+very long.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SEQUENCE = 256
 """Rows of the sequence: more than the consecutive integers that bfloat16 represents."""
 
 _STEPS = 4
-"""Rows that come one by one: the first after a prefill, and some more."""
+"""Rows after a prefill that are given one by one."""
 
 _CHUNKS = ((64, 64, 7, 1), (), (2, 8, 16, 32, 128))
 """Rows of the first chunks. Each block size comes twice, as code may have a path for each.
@@ -48,16 +48,16 @@ _BLOCKS = (256, 256, 512, 1024, 2048)
 """Rows of the chunks of a longer sequence: common chunk sizes for long prompts."""
 
 _FEW = (1, 2, 9, 100)
-"""Rows of short calls, for a function whose every call begins at position 0."""
+"""Rows of short calls, for a function whose calls all begin at position 0."""
 
 LONG = (1 << 16) + 64
 """Rows of one very long call: more than the 65,535 blocks that a GPU launches along an axis."""
 
 _ENDS = (1 << 16, (1 << 16) - 1)
-"""The first rows past a 16-bit counter, and past those blocks."""
+"""The first rows beyond a 16-bit counter, and beyond those blocks."""
 
 _FIRST_FAR = 258
-"""Positions from which on single rows far from the first are compared."""
+"""Least context in which single rows far from the first are compared."""
 
 SLOW_SECONDS = 0.2
 """If a call of the sequence takes longer, a very long call might take a minute and is skipped."""
@@ -72,8 +72,8 @@ class PlannedCalls:
     """Planned calls: each was compared, or is listed as not tried, with the reason.
 
     A function that does not support a call raises an error. A call that ends the process or returns
-    another shape is a fault. ``untested`` is what line 1 says is not tested. ``tested`` are the
-    parameters that a call varied by themselves and whose results were judged.
+    another shape is a fault. ``untested`` is what line 1 lists as not tested. ``tested`` are the
+    parameters that a call varied one at a time and whose results were judged.
     """
 
     def __init__(self, function: ServedFunction) -> None:
@@ -104,12 +104,12 @@ class PlannedCalls:
             self.tested += tests
 
     def crash(self, text: str, error: InvalidInput) -> None:
-        """Keep the fault of a call that ended the process or returned another shape."""
+        """Record the fault of a call that ended the process or returned another shape."""
         if isinstance(error, Crash | WrongShape):
             what, _, how = self._function.process.reason(error).partition(", called as ")
-            known = f"the function {what} in a call that callers make"
+            message = f"the function {what} in a call that callers make"
             text = f"called with {text}" + f": {how}" * bool(how)
-            self.faults.append(Irregularity(Cause.UNKNOWN, known, text))
+            self.faults.append(Irregularity(Cause.UNKNOWN, message, text))
 
     def attempt(
         self,
@@ -119,34 +119,34 @@ class PlannedCalls:
         surely: bool = True,
         tests: Sequence[str] = (),
     ) -> _Compared | None:
-        """The result of a call; None if it fails."""
+        """Return the result of a call, or None if it fails."""
         results: list[_Compared] = []
         with self.planned(text, surely=surely, tests=tests):
             results.append(call())
         return results[0] if results else None
 
     def skip(self, text: str, why: str = "", *, untested: Sequence[str] = ()) -> None:
-        """Leave out a call, and add ``untested`` to what line 1 says is not tested."""
+        """Record a call that was not tried, and what line 1 lists as ``untested``."""
         self.untried.append(f"{text} ({why})" if why else text)
         self.untested += untested
 
     def fault(self, fault: Irregularity | None) -> None:
-        """Keep a fault, if there is one."""
+        """Record a fault, if there is one."""
         self.faults += filter(None, [fault])
 
 
-def given_by(function: ServedFunction, call: Callable[[], _Compared]) -> _Compared | None:
-    """The result of a call; None if it fails."""
+def result_or_none(function: ServedFunction, call: Callable[[], _Compared]) -> _Compared | None:
+    """Return the result of a call, or None if it fails."""
     return PlannedCalls(function).attempt("", call)
 
 
 class Pattern(Record):
-    """A way to make calls: when it applies, and which results must be equal.
+    """A kind of calls: when it applies, and which results must be equal.
 
-    ``pairs`` gives results and what they must equal, or a fault. If a call is ``surely`` supported,
-    its error ends the check. A ``last`` row is compared only if all rows before it are right, and a
-    ``long`` row only if a call of the sequence is fast. A ``rare`` row may end the process.
-    ``tests`` gives the parameters that the calls vary.
+    ``pairs`` yields results with what they must equal, or a fault. If a call is ``surely``
+    supported, its error ends the check. A ``last`` row is compared only if all rows before it are
+    right, and a ``long`` row only if a call of the sequence is fast. A ``rare`` row may end the
+    process.
     """
 
     text: Callable[[Any], str]
@@ -156,13 +156,12 @@ class Pattern(Record):
     last: bool = False
     long: bool = False
     rare: bool = False
-    tests: Callable[[Any], Sequence[str]] = lambda _: ()
 
 
-def compared(
+def compare_patterns(
     patterns: Sequence[Pattern], tried: Any, calls: PlannedCalls, differs: Differs
 ) -> None:
-    """Make the calls of all patterns that apply.
+    """Make the calls of all patterns that apply, and record their faults.
 
     Raises: InvalidInput if a call fails that is surely supported.
     """
@@ -174,7 +173,7 @@ def compared(
         if pattern.long and tried.slow:
             calls.skip(text, SLOW)
             continue
-        planned = calls.planned(text, surely=not pattern.rare, tests=pattern.tests(tried))
+        planned = calls.planned(text, surely=not pattern.rare)
         with contextlib.nullcontext() if pattern.surely else planned:
             faults = (_fault(text, pair, differs) for pair in pattern.pairs(tried))
             if fault := next(filter(None, faults), None):
@@ -187,20 +186,20 @@ def compared(
 def _fault(
     text: str, pair: tuple[NumberArray, NumberArray] | Irregularity, differs: Differs
 ) -> Irregularity | None:
-    """The fault of a call that ``text`` names; None if both results are equal."""
+    """Return the fault of a call that ``text`` describes, or None if both results are equal."""
     if isinstance(pair, Irregularity):
         return pair
     values, wanted = pair
     if not differs(values, wanted):
         return None
-    off, first = np.abs(values - wanted).max(), _first_row(values, wanted, differs)
+    off, first = np.abs(values - wanted).max(), _first_differing_row(values, wanted, differs)
     rows = f", first at row {first}" if len(values) > 1 else ""
     evidence = f"called with {text}: results differ from other calls by up to {off:.2g}{rows}"
     return Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
 
 
 class _Sequence:
-    """A sequence that reaches a function; ``rows`` gives the results of some rows of one input."""
+    """A sequence for a function; ``rows`` returns the results of some rows of a fixed input."""
 
     slow = False
 
@@ -210,24 +209,23 @@ class _Sequence:
 
     @cached_property
     def whole(self) -> NumberArray:
-        """The results of one call."""
+        """The results of the whole sequence in one call."""
         began = time.monotonic()
         whole = self.run(self.count)
         self.slow = time.monotonic() - began > SLOW_SECONDS
         return whole
 
     def run(self, count: int, first: int = 0) -> NumberArray:
-        """The results of consecutive rows in one call."""
-        where = np.arange(first, first + count)
-        return self.rows(where, where)
+        positions = np.arange(first, first + count)
+        return self.rows(positions, positions)
 
     def stops(self, sizes: Sequence[int], count: int) -> list[int]:
-        """Where pieces end if the first ones have these sizes, as far as they reach."""
+        """Return the ends of pieces below ``count``, if the first pieces have these sizes."""
         ends = accumulate(sizes or (count - _STEPS, *[1] * (_STEPS - 1)))
         return [end for end in ends if end < count] or [count // 2]
 
     def length(self, sizes: Sequence[int]) -> int:
-        """The number of rows of a sequence in such chunks."""
+        """Return the number of rows of a sequence in such chunks."""
         return min(self.context, sum(_BLOCKS)) if sizes == _BLOCKS else self.count
 
 
@@ -245,17 +243,16 @@ def try_patterns(
     tried = _Sequence(function, rows, context)
     if function.form.from_zero:
         _ = tried.whole  # this call must not fail
-    compared(_PATTERNS, tried, calls, differs)
+    compare_patterns(_PATTERNS, tried, calls, differs)
 
 
 def rows_text(sizes: set[int]) -> str:
-    """A number of rows, in words."""
+    """Return numbers of rows in words."""
     *some, last = map(str, sorted(sizes))
     return f"{', '.join(some)} or {last} rows" if some else f"{last} row{'s' * (last != '1')}"
 
 
 def _chunks_text(sizes: Sequence[int], tried: _Sequence) -> str:
-    """The chunks of a sequence, in words."""
     count = tried.length(sizes)
     if not sizes:
         return f"a prefill of {count - _STEPS} and steps of one"
@@ -264,7 +261,7 @@ def _chunks_text(sizes: Sequence[int], tried: _Sequence) -> str:
 
 
 def _chunks(sizes: Sequence[int], tried: _Sequence) -> Iterator[_Pair]:
-    """A sequence in chunks, before it comes in one call, as a cache grows in decoding."""
+    """Yield the results of a sequence in chunks, before one call, as a cache grows in decoding."""
     count = tried.length(sizes)
     pieces = np.split(np.arange(count), tried.stops(sizes, count))
     in_pieces = np.concatenate([tried.rows(piece, piece) for piece in pieces])
@@ -275,31 +272,31 @@ def _chunks(sizes: Sequence[int], tried: _Sequence) -> Iterator[_Pair]:
     yield in_pieces, whole
 
 
-def _few(count: int, tried: _Sequence) -> Iterator[_Pair]:
-    """A short call of a function whose every call begins at position 0."""
+def _short_call(count: int, tried: _Sequence) -> Iterator[_Pair]:
+    """Yield the results of a short call, for a function whose calls begin at position 0."""
     yield tried.run(count), tried.whole[:count]
 
 
-def _far(firsts: Iterable[int], tried: _Sequence) -> Iterator[_Pair]:
-    """A row far from the first, alone and after the row before it."""
+def _far_rows(firsts: Iterable[int], tried: _Sequence) -> Iterator[_Pair]:
+    """Yield results of a row far from the first, alone and after the row before it."""
     for first in firsts:
         both = tried.run(2, first)
         yield tried.run(1, first + 1), both[1:]
 
 
 def _packed(tried: _Sequence) -> Iterator[_Pair]:
-    """Two sequences in one call, and each in its own."""
+    """Yield the results of two sequences in one call, and of each in its own."""
     sequence, chunk = np.arange(tried.count), tried.count // 2
     positions = np.where(sequence < chunk, sequence, sequence - chunk)
     halves = (slice(0, chunk), slice(chunk, None))
-    own = np.concatenate([tried.rows(sequence[half], positions[half]) for half in halves])
-    yield tried.rows(sequence, positions), own
+    alone = np.concatenate([tried.rows(sequence[half], positions[half]) for half in halves])
+    yield tried.rows(sequence, positions), alone
 
 
 def _reordered(tried: _Sequence) -> Iterator[_Pair]:
-    """Some first rows in another order, in which positions fall and rise.
+    """Yield the results of some first rows in another order, in which positions fall and rise.
 
-    The number of rows and the ends of the call before stay: code may keep tables for these.
+    The call before has as many rows, and the same ends: code may keep tables for these.
     """
     few, first = tried.count // 4, _STEPS
     tried.run(tried.count - first, first)
@@ -309,11 +306,11 @@ def _reordered(tried: _Sequence) -> Iterator[_Pair]:
     yield tried.rows(order, order), tried.whole[order]
 
 
-def _long(tried: _Sequence) -> Iterator[_Pair]:
-    """More rows than a GPU has blocks along an axis; if any positions are allowed, few repeat.
+def _very_long_call(tried: _Sequence) -> Iterator[_Pair]:
+    """Yield the results of more rows than a GPU has blocks along an axis.
 
-    No repetition begins at one of these limits, so that a counter that wraps, or rows that are not
-    rotated, show.
+    If any positions are allowed, a few are repeated. No repetition begins at one of these limits,
+    so that a counter that wraps, or rows that are not rotated, show.
     """
     if tried.form.any_rows:
         cycle = next(n for n in range(tried.count, 1, -1) if all(end % n for end in _ENDS))
@@ -339,7 +336,7 @@ _PATTERNS = (
     *(
         Pattern(
             partial(lambda few, _: f"a call of {rows_text({few})}", few),
-            partial(_few, few),
+            partial(_short_call, few),
             partial(lambda few, tried: tried.form.from_zero and few < tried.count, few),
             last=True,
         )
@@ -348,7 +345,7 @@ _PATTERNS = (
     Pattern(
         partial(_chunks_text, _BLOCKS),
         partial(_chunks, _BLOCKS),
-        # Tables to choose from are too short for calls far from 0.
+        # Tables whose rows are chosen are too short for calls far from 0.
         lambda tried: (
             not (tried.form.from_zero or tried.form.chosen) and tried.context > sum(_BLOCKS[:2])
         ),
@@ -357,7 +354,7 @@ _PATTERNS = (
     Pattern(
         lambda _: "single rows far from the first",
         # Powers of two that at least two positions follow.
-        lambda tried: _far(
+        lambda tried: _far_rows(
             [2**n for n in range(8, tried.context.bit_length()) if 2**n + 1 < tried.context], tried
         ),
         lambda tried: not tried.form.from_zero and tried.context > _FIRST_FAR,
@@ -374,7 +371,7 @@ _PATTERNS = (
         lambda tried: (
             f"{LONG if tried.form.any_rows else min(LONG, tried.context)} rows in one call"
         ),
-        _long,
+        _very_long_call,
         lambda tried: (
             tried.form.any_rows
             or (not tried.form.from_zero and min(LONG, tried.context) > sum(_BLOCKS))
@@ -383,19 +380,19 @@ _PATTERNS = (
     ),
     Pattern(
         lambda _: "the last row alone",  # last: it fills a cache
-        lambda tried: _far([tried.context - 2], tried),
+        lambda tried: _far_rows([tried.context - 2], tried),
         lambda tried: tried.form.has("offset") and tried.context > _FIRST_FAR,
         last=True,
     ),
 )
-"""How a sequence reaches a function."""
+"""The calls for a sequence."""
 
 
-def _first_row(values: NumberArray, wanted: NumberArray, differs: Differs) -> int:
-    """The first row that differs.
+def _first_differing_row(values: NumberArray, wanted: NumberArray, differs: Differs) -> int:
+    """Return the first row that differs.
 
-    ``differs`` measures rows by the largest value of all. If no row differs alone, all do from the
-    first on.
+    ``differs`` measures rows relative to the largest value of all. If no row differs alone, it is
+    0.
     """
     within = bisect_left(
         range(len(values)), True, key=lambda row: differs(values[: row + 1], wanted[: row + 1])

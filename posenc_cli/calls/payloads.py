@@ -1,4 +1,4 @@
-"""The arrays of one call as bytes, in the shapes that a call form requires."""
+"""Write the arrays of one call as bytes, in the shapes that a call form requires."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers, NumberArray
 
-NOTHING: dict[str, Any] = {"layer": 0, "cache": None}
-"""Values of parameters that play no part in a rotation."""
+NO_EFFECT: dict[str, Any] = {"layer": 0, "cache": None}
+"""Values of parameters that do not affect a rotation."""
 
 _SHOWN = 256
-"""Rows from position 0 on that a longer table has before the rows of far positions."""
+"""Most rows from position 0 on in a table with rows of later positions."""
 
 
-_MASKED = 1 << 25
-"""The most scores for which a mask has an entry each; for more it has one for each key."""
+_MOST_SCORES = 1 << 25
+"""Most entries of a mask with one per score; a larger one has one per key."""
 
 
 class Vectors(Record):
     """Vectors for a call: ``values`` (b, n, h, d), in which axes of length 1 are repeated.
 
-    ``strided`` says which of them are apart in memory, in a view of a larger array: ``rows``, with
-    other axes before others, or ``columns``. ``positions`` (p, n) are those of k, where they are
-    others than those of the call.
+    ``strided`` says what is not adjacent in memory, in a view of a larger array: ``rows``, with the
+    axes in another order, or ``columns``. ``positions`` (p, n) are those of k, if they differ from
+    the call's.
     """
 
     values: NumberArray
@@ -55,7 +55,7 @@ class Vectors(Record):
         return int(self.values.shape[2])
 
     def shape(self, axes: str) -> tuple[int, ...]:
-        """Their shape in these axes."""
+        """Return the shape in these axes."""
         columns = self.values.shape[3]
         if axes == "nd":
             return self.batch * self.rows * self.heads, columns
@@ -66,15 +66,15 @@ class Vectors(Record):
         return tuple(sizes[axis] for axis in axes)
 
     def read(self, result: NumberArray, axes: str) -> NumberArray:
-        """A result in these axes as (b, n, h, d)."""
+        """Return a result in these axes as (b, n, h, d)."""
         rows = (self.batch, self.rows, self.heads)
         whole = (*rows, result.size // math.prod(rows))
-        order = _order(axes)
+        order = _axis_order(axes)
         return result.reshape([whole[axis] for axis in order]).transpose(np.argsort(order))
 
 
-def _order(axes: str) -> list[int]:
-    """The places of axes in (b, n, h, d); the axis of sequences or of heads may be missing."""
+def _axis_order(axes: str) -> list[int]:
+    """Return the indices of axes in (b, n, h, d); that of sequences or heads may be missing."""
     of_one = "bhnd" if axes.startswith("h") else "bnhd"
     whole = axes.replace("f", "hd") if "b" in axes else of_one
     return ["bnhd".index(axis) for axis in whole]
@@ -102,7 +102,7 @@ class Payload:
         broadcast: Sequence[int] | None = None,
         reshape: Sequence[int] | None = None,
     ) -> dict[str, Any]:
-        """The description of an array in the header; its bytes are added to the request."""
+        """Add the bytes of an array to the request, and return its description for the header."""
         data = np.ascontiguousarray(values)
         whole = tuple(broadcast or data.shape)
         self._parts.append(data.reshape(-1).view(np.uint8).data)
@@ -116,61 +116,62 @@ class Payload:
         }
 
     def attribute(self, name: str, dtype: str) -> dict[str, Any]:
-        """The framework's ``dtype`` or ``device`` of an array in this number format."""
+        """Describe the framework's ``dtype`` or ``device`` of an array in this number format."""
         array = self.array(np.zeros(1, "uint16" if dtype == "bfloat16" else dtype))
         return {"attribute": name, "of": {**array, "dtype": dtype}}
 
     def add(self, argument: Argument, given: dict[str, Any]) -> None:
-        """Give this to a parameter."""
+        """Add the value of an argument to the header."""
         if argument.name is None:
             self._header["arguments"].append(given)
         else:
             self._header["named"][argument.name] = given
 
     def message(self, number: int) -> list[bytes | memoryview]:
-        """The request, part by part."""
+        """Return the request in parts."""
         size = sum(map(len, self._parts))
         header = {**self._header, "id": number, "bytes": size}
         return [json.dumps(header).encode() + b"\n", *self._parts]
 
 
-class _RowPlaces:
-    """Where the rows of a call are: the positions of table rows, and the arguments that say so.
+class _RowPositions:
+    """The positions of table rows in a call, and the arguments that choose them.
 
     ``positions`` are (p, n), with p either 1 or the number of sequences; ``keys`` are those of k.
-    If rows are chosen from tables, the tables have the rows from 0 on, as far as is cheap, and then
-    those of the call.
+    If rows are chosen from tables, the tables hold some rows from position 0 on, and then those of
+    the call.
     """
 
     def __init__(
         self, form: CallForm, reference: Reference, positions: Integers, keys: Integers
     ) -> None:
-        self.held, self.ids, self.key_ids = positions, positions, keys
+        self.table_positions, self.ids, self.key_ids = positions, positions, keys
         self.offset = int(positions[0, 0])
         if form.chosen and form.has("positions"):
             if form.follows_axes:
                 positions, keys = (
-                    reference.coordinates_at(own).astype(np.int64) for own in (positions, keys)
+                    reference.coordinates_at(array).astype(np.int64) for array in (positions, keys)
                 )  # (axes, p, n)
             first = np.arange(min(_SHOWN, int(positions.max()) + 1))
             near = np.flatnonzero(
                 np.bincount(np.concatenate([first, *map(np.ravel, (positions, keys))]))
             )
-            self.ids, self.key_ids = (np.searchsorted(near, own) for own in (positions, keys))
-            # A cache is longer than a sequence: code that counts rows always finds some.
-            # The last row of a single one is that of position 1, which no other rule gives.
+            self.ids, self.key_ids = (np.searchsorted(near, array) for array in (positions, keys))
+            # Like a cache, the table is longer than the sequence, so that code that counts rows
+            # finds some. If the call has one row, the last is that of position 1, which no other
+            # rule gives.
             more = np.resize(np.roll(near, -1), min(_SHOWN, positions.shape[-1]))
-            self.held = np.append(near, more)[None]
+            self.table_positions = np.append(near, more)[None]
         elif form.chosen and len(positions) > 1:
-            self.held = np.arange(int(positions.max()) + 1)[None]
+            self.table_positions = np.arange(int(positions.max()) + 1)[None]
         elif form.chosen:
             first = np.arange(min(_SHOWN, self.offset))[None]
-            self.held = np.concatenate([first, positions], axis=1)
+            self.table_positions = np.concatenate([first, positions], axis=1)
             self.offset = first.size
 
 
 class _CallArguments:
-    """One call: what each argument is given, by its role."""
+    """The values of arguments in one call, by role."""
 
     def __init__(
         self,
@@ -187,10 +188,10 @@ class _CallArguments:
             zip((form.arguments[place].role for place in form.vectors), vectors, strict=False)
         )
         keys = given["k"].positions if "k" in given else None
-        self.places = _RowPlaces(form, reference, positions, positions if keys is None else keys)
+        self.places = _RowPositions(form, reference, positions, positions if keys is None else keys)
         self.tables: dict[str, NumberArray] = {}
         if form.has(*TABLES):
-            self.tables = _tables(form, reference, self.places.held)
+            self.tables = _tables(form, reference, self.places.table_positions)
 
     @property
     def batch(self) -> int:
@@ -198,52 +199,57 @@ class _CallArguments:
         return self.all_vectors[0].batch if self.all_vectors else 1
 
     def heads(self, which: int) -> int:
-        """The number of heads of the first or the last vectors."""
+        """Return the number of heads of the first or the last vectors."""
         return self.all_vectors[which].heads if self.all_vectors else 1
 
     def mask(self, padding: float | str | None) -> dict[str, Any]:
-        """True for each row (b, n), or 0 to add to scores (b, 1, n, n), of one query if n is large.
+        """Add a mask: true for each row (b, n), or 0 to add to scores (b, 1, n, n).
 
-        With ``padding`` the last or the first row is masked: False, or the lowest float32 number.
+        If n is large, the second has one query. With ``padding``, the last or the first row is
+        masked by False or the lowest float32 number.
         """
         rows = self.positions.shape[1]
         hidden = {PADDED: rows - 1, LEFT_PADDED: 0, ADDED: 0}.get(str(padding), rows)
         kept = np.arange(rows) != hidden
         if not (self.form.added_mask or padding == ADDED):
             return self.payload.array(kept, broadcast=(self.batch, rows))
-        queries = rows if rows**2 <= _MASKED else 1
+        queries = rows if rows**2 <= _MOST_SCORES else 1
         added = np.where(kept, 0, np.finfo(np.float32).min).astype(np.float32)
         return self.payload.array(added, broadcast=(self.batch, 1, queries, rows))
 
 
 _ARRAYS: dict[str, Callable[[_CallArguments, Argument], dict[str, Any]]] = {
-    **dict.fromkeys(("x", "q", "k"), lambda call, _: _vectors(call, next(call.remaining))),
-    "v": lambda call, _: _vectors(call, values_beside(call.all_vectors[0])),
-    "qkv": lambda call, _: _vectors(call, *call.all_vectors, values_beside(call.all_vectors[0])),
+    **dict.fromkeys(("x", "q", "k"), lambda call, _: _add_vectors(call, next(call.remaining))),
+    "v": lambda call, _: _add_vectors(call, values_of_v(call.all_vectors[0])),
+    "qkv": lambda call, _: _add_vectors(call, *call.all_vectors, values_of_v(call.all_vectors[0])),
     **dict.fromkeys(
         ("positions", "grid"),
-        lambda call, own: call.payload.array(
-            _positions(own, call.form, call.reference, call.places.ids)
+        lambda call, argument: call.payload.array(
+            _positions(argument, call.form, call.reference, call.places.ids)
         ),
     ),
-    "k_positions": lambda call, own: call.payload.array(
-        _positions(own, call.form, call.reference, call.places.key_ids)
+    "k_positions": lambda call, argument: call.payload.array(
+        _positions(argument, call.form, call.reference, call.places.key_ids)
     ),
     "inv_freq": lambda call, _: call.payload.array(call.reference.frequencies.astype(np.float32)),
-    "cos_sin": lambda call, own: {
+    "cos_sin": lambda call, argument: {
         "tuple": [
-            _table(call, name)  # in the order of the parameter's name
-            for name in ("cos", "sin")[:: -1 if own.parameter.startswith("sin") else 1]
+            _add_table(call, name)  # in the order of the parameter's name
+            for name in ("cos", "sin")[:: -1 if argument.parameter.startswith("sin") else 1]
         ]
     },
-    **dict.fromkeys(("cos", "sin", "freqs_cis"), lambda call, own: _table(call, own.role)),
+    **dict.fromkeys(
+        ("cos", "sin", "freqs_cis"), lambda call, argument: _add_table(call, argument.role)
+    ),
     **dict.fromkeys(
         ("dtype", "device"),
-        lambda call, own: call.payload.attribute(own.role, str(own.value or call.form.dtype)),
+        lambda call, argument: call.payload.attribute(
+            argument.role, str(argument.value or call.form.dtype)
+        ),
     ),
-    "mask": lambda call, own: call.mask(own.value),
+    "mask": lambda call, argument: call.mask(argument.value),
 }
-"""How an argument of a role is made if it is an array, or follows from one."""
+"""How to make the argument of a role if it is an array, or an attribute of one."""
 
 _VALUES: dict[str, Callable[[_CallArguments, Argument], Any]] = {
     "offset": lambda call, _: call.places.offset,
@@ -251,20 +257,20 @@ _VALUES: dict[str, Callable[[_CallArguments, Argument], Any]] = {
         call.positions.shape[1] if call.form.counted else int(call.positions.max()) + 1
     ),
     "axis": lambda call, _: 1 + (call.form.axes == "bnhd"),
-    "style": lambda call, own: style(own.parameter, call.reference),
+    "style": lambda call, argument: layout_flag(argument.parameter, call.reference),
     "heads": lambda call, _: call.heads(0),
     "key_heads": lambda call, _: call.heads(-1),
     "dim": lambda call, _: (
-        call.form.columns if call.form.axes == "bnf" else settings(call.reference)["dim"]
+        call.form.columns if call.form.axes == "bnf" else role_settings(call.reference)["dim"]
     ),
-    "base": lambda call, _: settings(call.reference)["base"],
+    "base": lambda call, _: role_settings(call.reference)["base"],
     "scale": lambda _call, _: 1.0,
     "inverse": lambda _call, _: False,
     "downscale": lambda call, _: call.reference.params.get("side") == "key",
-    "sections": lambda call, _: shares_of_axes(call.reference)[0],
-    **dict.fromkeys(NOTHING, lambda _, own: NOTHING[own.role]),
+    "sections": lambda call, _: axis_sizes(call.reference)[0],
+    **dict.fromkeys(NO_EFFECT, lambda _, argument: NO_EFFECT[argument.role]),
 }
-"""How an argument of a role is made if it is a number, a flag or None."""
+"""How to make the argument of a role if it is a number, a flag or None."""
 
 
 def request(
@@ -275,7 +281,7 @@ def request(
     *,
     in_place: bool,
 ) -> Payload:
-    """The request of a call with these vectors at these positions, (n,) or (p, n)."""
+    """Return the request of a call with these vectors at these positions, (n,) or (p, n)."""
     payload = Payload(form, in_place=in_place)
     positions = np.atleast_2d(positions)
     if vectors and form.flat:
@@ -299,7 +305,7 @@ def request(
 def _positions(
     argument: Argument, form: CallForm, reference: Reference, positions: Integers
 ) -> NumberArray:
-    """Positions (p, n) or their coordinates in the axes of a form, or the sizes of a grid.
+    """Return positions (p, n) or their coordinates in the axes of a form, or the sizes of a grid.
 
     A grid without frames gets one frame if the form asks for frames.
     """
@@ -307,7 +313,7 @@ def _positions(
         sizes = reference.grid or ()
         frames = (1,) * (3 - len(sizes)) if "thw" in argument.parameter else ()
         return np.array([frames + sizes], np.int64)
-    lead = positions.shape[:-2]  # of axes, where they choose rows of tables
+    lead = positions.shape[:-2]  # the axes, if positions choose rows of tables
     shape = positions.shape[-2:] if "b" in form.position_axes else (-1,)
     ids = positions.astype(np.int64).reshape(*lead, *shape)
     if not form.follows_axes:
@@ -319,67 +325,67 @@ def _positions(
     return np.asarray(along[argument.axis])
 
 
-def style(parameter: str, reference: Reference) -> bool:
-    """The value of a flag that chooses between layouts: the reference's."""
+def layout_flag(parameter: str, reference: Reference) -> bool:
+    """Return the reference's value of a flag that chooses the layout."""
     return ("neox" in parameter) == (reference.content.layout == "half")
 
 
-def shares_of_axes(reference: Reference) -> tuple[list[int], list[int]]:
-    """The pairs that follow each axis, and their dimensions."""
+def axis_sizes(reference: Reference) -> tuple[list[int], list[int]]:
+    """Return the number of pairs of each axis, and of dimensions."""
     assert reference.coordinates is not None
     pairs, columns = (n * np.bincount(reference.coordinates.axes) for n in (1, 2))
     return pairs.tolist(), columns.tolist()
 
 
-def settings(reference: Reference) -> dict[str, Any]:
-    """The reference's settings for a function that makes an encoding, by role."""
+def role_settings(reference: Reference) -> dict[str, Any]:
+    """Return the reference's settings for a function that makes an encoding, by role."""
     return {"dim": 2 * reference.pairs, "base": float(reference.params.get("base") or 10_000.0)}
 
 
 def settings_by_name(reference: Reference) -> dict[str, float]:
-    """The reference's own numbers, for parameters of a class with the same names.
+    """Return the reference's numbers by name, for parameters of a class with the same names.
 
     Those that a role covers are left out, and the length, which differs from call to call.
     """
     of_roles = ("dim", "base", "partial", "seq_len", "interleaved")
-    own = {
+    numbers = {
         name: value
         for name, value in reference.params.items()
         if isinstance(value, int | float) and name not in of_roles
     }
-    return {**own, "scaling_factor": own["factor"]} if "factor" in own else own
+    return {**numbers, "scaling_factor": numbers["factor"]} if "factor" in numbers else numbers
 
 
-def values_beside(vectors: Vectors) -> Vectors:
-    """Values of v that differ from q, so that a result of v is not taken for that of q."""
+def values_of_v(vectors: Vectors) -> Vectors:
+    """Return values of v that differ from q, so that v is not mistaken for q in results."""
     shape = vectors.batch, vectors.rows, vectors.heads, vectors.values.shape[3]
     return Vectors(np.random.default_rng(9).standard_normal(shape), vectors.rows)
 
 
-def thirds(values: NumberArray, form: CallForm, shape: tuple[int, ...]) -> list[NumberArray]:
-    """The arrays of q, k and v in one array of a form; empty if it does not hold three."""
+def split_qkv(values: NumberArray, form: CallForm, shape: tuple[int, ...]) -> list[NumberArray]:
+    """Return q, k and v from one array of a form, or nothing if it does not hold three."""
     if form.axes == "bnf":
         if values.shape != (*shape[:-1], 3 * shape[-1]):
             return []
         of_heads = (-1, 3) if form.by_head else (3, -1)
-        each = values.reshape(*shape[:-1], *of_heads, form.columns)
-        return [part.reshape(shape) for part in np.moveaxis(each, -3 + form.by_head, 0)]
+        split = values.reshape(*shape[:-1], *of_heads, form.columns)
+        return [part.reshape(shape) for part in np.moveaxis(split, -3 + form.by_head, 0)]
     axis = form.axes.index("h") - len(form.axes) - 1 + form.by_head
     holds = values.ndim > len(form.axes) and values.shape[axis] == 3
     return list(np.moveaxis(values, axis, 0)) if holds else []
 
 
-def _vectors(call: _CallArguments, *vectors: Vectors) -> dict[str, Any]:
-    """Vectors in the axes of a form; q, k and v in one array have an axis beside that of heads."""
+def _add_vectors(call: _CallArguments, *vectors: Vectors) -> dict[str, Any]:
+    """Add vectors in the axes of a form; several are joined on an axis beside that of heads."""
     form, first = call.form, vectors[0]
-    order = _order(form.axes)
+    order = _axis_order(form.axes)
     whole = [(first.batch, first.rows, first.heads, form.columns)[axis] for axis in order]
     shape = list(first.shape(form.axes))
     values = first.values.astype(np.float32, copy=False).transpose(order)
     if len(vectors) > 1:
-        each = [own.values.astype(np.float32).transpose(order) for own in vectors]
+        parts = [part.values.astype(np.float32).transpose(order) for part in vectors]
         place = order.index(2) + form.by_head
-        values = np.stack([np.broadcast_to(own, whole) for own in each], axis=place)
+        values = np.stack([np.broadcast_to(part, whole) for part in parts], axis=place)
         whole.insert(place, 3)
         if "h" in form.axes:
             shape.insert(form.axes.index("h") + form.by_head, 3)
@@ -396,7 +402,7 @@ def _vectors(call: _CallArguments, *vectors: Vectors) -> dict[str, Any]:
     return {**given, "dtype": form.dtype, **strided}
 
 
-_OF_PAIRS: dict[str, Callable[[NumberArray], NumberArray]] = {
+_JOINED_TABLES: dict[str, Callable[[NumberArray], NumberArray]] = {
     "complex": lambda factors: factors,
     "stacked": lambda factors: np.stack([factors.real, factors.imag], axis=-1),
     "beside": lambda factors: np.concatenate([factors.real, factors.imag], axis=-1),
@@ -406,26 +412,26 @@ _OF_PAIRS: dict[str, Callable[[NumberArray], NumberArray]] = {
     ).reshape(*factors.shape, 2, 2),
     "angles": np.angle,
 }
-"""Both tables in one array, from complex numbers (p, n, pairs)."""
+"""How to write both tables in one array, from complex numbers (p, n, pairs)."""
 
 
 def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[str, NumberArray]:
-    """The reference's tables at positions (p, n), in float32.
+    """Return the reference's tables at positions (p, n), in float32.
 
-    Shape: (p, n, columns), (p, n, pairs) or (p, n, pairs, 2); for several axes with the axis first.
+    Shape: (p, n, columns), (p, n, pairs) or (p, n, pairs, 2); with several axes, the axis is first.
     """
     from posenc_cli.numerics.dtypes import FLOAT32
 
     if form.follows_axes:  # each axis rotates all pairs
         along = reference.coordinates_at(positions) if "a" in form.table_axes else positions
         along = along[..., None]  # (axes, p, n, 1), or (1, rows, 1) to choose from
-        turns = reference.scale * np.exp(1j * along * reference.frequencies)
-        factors = turns.astype(np.complex64)
+        rotations = reference.scale * np.exp(1j * along * reference.frequencies)
+        factors = rotations.astype(np.complex64)
     else:
         once, rows = np.unique(positions, return_inverse=True)  # exact values are expensive
         factors = reference.cells(once, FLOAT32).astype(np.complex64)[rows.reshape(positions.shape)]
-    if form.kind in _OF_PAIRS:
-        return {"freqs_cis": _OF_PAIRS[form.kind](factors)}
+    if form.kind in _JOINED_TABLES:
+        return {"freqs_cis": _JOINED_TABLES[form.kind](factors)}
     if form.kind == "pairs":
         return {"cos": factors.real, "sin": factors.imag}
     halves = form.kind.endswith("halves")
@@ -447,8 +453,8 @@ def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[s
     return {"cos": repeated(factors.real), "sin": repeated(factors.imag)}
 
 
-def _table(call: _CallArguments, name: str) -> dict[str, Any]:
-    """A table (p, n, w), or (axes, p, n, w), in the axes of a form."""
+def _add_table(call: _CallArguments, name: str) -> dict[str, Any]:
+    """Add a table (p, n, w), or (axes, p, n, w), in the axes of a form."""
     form, table = call.form, call.tables[name]
     names = "abnw" if "a" in form.table_axes else "bnw"
     sizes = dict(zip(names, table.shape, strict=False)) | {"1": 1}

@@ -1,7 +1,7 @@
-"""Roles: what a parameter of a user's function means, one row for each.
+"""List the roles: what a parameter of a user's function means, one row per role.
 
-A function with new names is called once these stand in the row of their role. A role that is new
-is a row, and what :mod:`posenc_cli.calls.payloads` gives it.
+To support new parameter names, add them to the row of their role. A new role needs a row here and
+its value in :mod:`posenc_cli.calls.payloads`.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
     from typing import Literal
 
     Kind = Literal["vectors", "place", "tables", "number", "bystander"]
-    """What is given: vectors to rotate, what says where rows are, tables, what else a rotation
-    follows, or something that has no part in it."""
+    """A kind of argument: vectors to rotate, positions ("place"), tables, other numbers that a
+    rotation depends on, or something that it does not depend on ("bystander")."""
 
 CALL_AXES = ("bhnd", "bnhd", "hnd", "nhd", "nd", "nbhd", "bnf")
-"""Orders of the axes of vectors: b sequences, h heads, n rows, d columns of a head, f of all heads
-side by side."""
+"""Orders of the axes of vectors: b sequences, h heads, n rows, d columns of a head, f those of all
+heads side by side."""
 
 
 PADDED, LEFT_PADDED = "false for the last row", "false for the first row"
-"""The masks of a sequence that ends, and of one that begins, with padding."""
+"""The masks of a sequence with padding at its end, and with padding at its beginning."""
 
 ADDED = "(batch, 1, rows, rows), to add to scores, that hides the first row"
-"""The same as models give it to attention: 0, and the lowest number for padding."""
+"""The mask that models add to scores: 0, and the lowest number for padding."""
 
 HALF = "in half precision"
-"""The number format that a framework has for it."""
+"""The first half precision of a framework, as the value of a dtype parameter."""
 
 
 class Role(Record):
     """A role.
 
-    ``names`` are the parameters, in lower case, that have it, ``or_else`` those that have another
-    and may have it; ``types`` end the names of the types that tell it by an annotation. ``says`` is
-    what the report says of a number. A bystander is given only to a parameter without a default in
-    the form itself. Further calls give a parameter each value ``varied`` by itself, None for that
-    of its role: the result stays the ``same``, becomes an ``other``, or the ``inverse``. One that
-    is ``irrelevant`` to values is not said to be untested.
+    ``names`` are the parameters, in lower case, that have this role. ``or_else`` are names of
+    another role that may also have this one. ``types`` are endings of annotated types that imply
+    it. ``says`` is how the report describes its value. A form gives a bystander only to a parameter
+    without a default. Further calls give a parameter each value ``varied`` separately; None stands
+    for the value of its role. The result then stays the ``same``, becomes an ``other``, or the
+    ``inverse``. An ``irrelevant`` role does not affect values, and is not reported as untested.
     """
 
     name: str
@@ -247,47 +247,47 @@ ROLES = (
         irrelevant=True,
     ),
 )
-"""The roles, the likelier of two first."""
+"""All roles. Of two roles that fit, the first is likelier."""
 
 ALONG = ("t", "h", "w")
-"""Coordinates along one axis of several, of which the last is the last of the reference's."""
+"""Roles of coordinates along one axis; the last is that of the reference's last axis."""
 
 
-def _of_kind(*kinds: Kind) -> tuple[str, ...]:
+def _names_of_kind(*kinds: Kind) -> tuple[str, ...]:
     return tuple(role.name for role in ROLES if role.kind in kinds)
 
 
-TABLES = _of_kind("tables")
-"""The encoding itself: posenc gives the reference's."""
+TABLES = _names_of_kind("tables")
+"""Roles of tables; posenc gives those of the reference."""
 
-PLACED = _of_kind("place", "tables")
-"""What tells a function where rows are."""
+LOCATING = _names_of_kind("place", "tables")
+"""Roles that determine the positions of rows."""
 
-TURNED = _of_kind("vectors")
-"""Vectors that a function rotates; q, k and v stand beside each other in the last."""
+VECTORS = _names_of_kind("vectors")
+"""Roles of vectors that a function rotates; "qkv" is one array of all three."""
 
 NUMBERS = {role.name: role.says for role in ROLES if role.says}
-"""What the report says of what a function is given, but for vectors, positions and tables."""
+"""Descriptions of values for the report, except of vectors, positions and tables."""
 
-BYSTANDERS = frozenset(_of_kind("bystander"))
-"""What has no part in a rotation, and is given to parameters without a default."""
+BYSTANDERS = frozenset(_names_of_kind("bystander"))
+"""Roles that do not affect a rotation; given only to parameters without a default."""
 
 VARIED = {role.name: role for role in ROLES if role.varied}
-"""The roles whose parameters are given other values, each by itself."""
+"""Roles whose parameters are given other values, one at a time."""
 
-VARYING = frozenset(name for name in PLACED if name != "grid") | {
-    *TURNED,
+VARYING = frozenset(name for name in LOCATING if name != "grid") | {
+    *VECTORS,
     "v",
     "heads",
     "key_heads",
 }
-"""Roles whose arguments are others from call to call by themselves."""
+"""Roles whose arguments differ from call to call anyway."""
 
 IRRELEVANT = frozenset(role.name for role in ROLES if role.irrelevant)
-"""Roles that have no part in values, only in their format and place."""
+"""Roles that affect only the number format or the device, not the values."""
 
 CALL_ROLES = tuple(role.name for role in ROLES if role.kind != "bystander")
-"""What arguments of a function may be for, as a caller names them."""
+"""Roles that a caller may name for the arguments of a function."""
 
 _ROLES_OF: dict[str, tuple[str, ...]] = {}
 for _role in ROLES:
@@ -296,15 +296,15 @@ for _role in ROLES:
         _ROLES_OF[_name] = (_role.name, *_others)
 
 HEAD_SIZES = ("head_size", "head_dim", "dim_head", "d_head")
-"""Parameters that are the dimensions of a head, also where fewer are rotated."""
+"""Parameters for the dimensions of a head, even if fewer are rotated."""
 
-UNMET = frozenset(
+UNSUPPORTED = frozenset(
     (
         *("cu_seqlens", "block_tables", "slot_mapping", "seq_lens", "seqlens", "context_lens"),
         "pixel_values",
     )
 )
-"""Names of parameters that are for something else, whatever their number."""
+"""Names of required parameters that posenc does not support."""
 
 ROLES_BY_COUNT: dict[int, tuple[tuple[str, ...], ...]] = {
     1: (("x",), ("positions",), ("length",)),
@@ -327,19 +327,21 @@ ROLES_BY_COUNT: dict[int, tuple[tuple[str, ...], ...]] = {
     4: (("q", "k", "cos", "sin"), ("x", "cos", "sin", "positions")),
     5: (("q", "k", "cos", "sin", "positions"),),
 }
-"""What parameters whose names say nothing are for, the commonest use of their number first."""
+"""Roles of parameters with unknown names, by their number; the most common use first."""
 
 
 def roles_of(name: str, annotation: str = "") -> tuple[str, ...]:
-    """What a parameter may be for, by its name, else by its type; nothing where neither says.
+    """Return the roles that a parameter may have by its name, or else by its type.
 
     >>> roles_of("position"), roles_of("kind", "torch.dtype | None"), roles_of("a", "NDArray")
     (('positions', 'offset'), ('dtype',), ())
     """
-    own = _TYPE.fullmatch(annotation)
-    by_type = (role.name for role in ROLES if role.types and own and own[1].endswith(role.types))
+    match = _TYPE.fullmatch(annotation)
+    by_type = (
+        role.name for role in ROLES if role.types and match and match[1].endswith(role.types)
+    )
     return _ROLES_OF.get(name.lower().strip("_")) or tuple(by_type)
 
 
 _TYPE = re.compile(r"(?:typing\.)?(?:Optional\[)?([\w.]+)\]?(?: *\| *None)?")
-"""An annotation that names one type, which may be optional."""
+"""An annotation of one type, perhaps optional."""

@@ -1,4 +1,4 @@
-"""A user's function, called in the form that fits it."""
+"""Serve a user's function: call it in the form that fits it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from posenc_cli.calls.answers import Returned, table_rows
 from posenc_cli.calls.call_form import usual_axes
 from posenc_cli.calls.form_choice import FormChoice
 from posenc_cli.calls.function_process import called_function
-from posenc_cli.calls.payloads import Vectors, thirds, values_beside
+from posenc_cli.calls.payloads import Vectors, split_qkv, values_of_v
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import replace
@@ -31,24 +31,23 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Float32Rows, Integers, NumberArray
 
 FunctionTarget = str | Callable[..., Any]
-"""A function: as ``module:function`` or ``file.py:function``, or one of this process."""
+"""A function: ``module:function``, ``file.py:function``, or one of this process."""
 
 CELLS = 1 << 20
-"""Values of one call, unless one position has more. They fit into a processor's cache, and a
-dozen float64 arrays of a function fit into any memory."""
+"""Most values of one call, unless one position has more. They fit into a processor's cache, and a
+dozen float64 arrays of this size fit into any memory."""
 
 
-_NEAR, _TRACE = 4000, 0.05
-"""The last position at which traces are compared, and how much float32 angles may change one
-there."""
+_LAST_COMPARED, _TRACE_ERROR = 4000, 0.05
+"""The last position at which traces are compared, and the error that float32 angles may cause."""
 
 
 class ServedFunction:
-    """A user's function, served by a process or here; a context manager, which ends that process.
+    """A user's function in a process or in this one; a context manager, which ends that process.
 
-    ``context`` is the number of positions that may be asked for. With a ``last`` position every
-    call ends with a row at it, which is not returned, because results may depend on the largest
-    position of a call.
+    ``context`` is the number of positions that may be asked for. With a ``last`` position, every
+    call ends with a row at it, which is not returned: results may depend on the largest position of
+    a call.
     """
 
     def __init__(
@@ -63,7 +62,7 @@ class ServedFunction:
         self.process = called_function(target, reference, asked, context=context)
         self._context, self.last, self.dtype = context, last, "float32"
         self._choice: FormChoice | None = None
-        self.own_form: CallForm | None = None
+        self.other_form: CallForm | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -71,46 +70,46 @@ class ServedFunction:
             self._choice = FormChoice(self.process, context=self._context)
             if self.form.has("grid"):  # every call has all of its rows
                 self.last = prod(self.process.reference.grid or ()) - 1
-            if self._takes_original() or self._choice.calls > 1:
-                # State of a call in another form is not the function's.
+            if self._find_original_context() or self._choice.calls > 1:
+                # Calls in other forms may have left state.
                 self.process.renew()
         except BaseException:
             self.process.end()
             raise
         return self
 
-    def _takes_original(self) -> bool:
+    def _find_original_context(self) -> bool:
         """Make a class with the original context if only that gives the reference's rotation.
 
-        vLLM's YaRNScalingRotaryEmbedding takes it as max_position_embeddings. Return whether calls
-        were made to find out.
+        vLLM's YaRNScalingRotaryEmbedding expects it as max_position_embeddings. Return whether
+        calls were made to find out.
         """
         process = self.process
-        if self.outcome != "vectors" or not process.may_take_original:
+        if self.outcome != "vectors" or not process.may_expect_original:
             return False
-        if self._is_off():
+        if self._differs_from_reference():
             process.by_original = True
             process.remake()
-            process.by_original = not self._is_off()
+            process.by_original = not self._differs_from_reference()
         return True
 
-    def _is_off(self) -> bool:
-        """Whether maps at some positions have other traces than the reference's, or a call fails.
+    def _differs_from_reference(self) -> bool:
+        """Return whether traces differ from the reference's at some positions, or a call fails.
 
         A trace does not depend on the pairing: each pair adds 2 cosines, each unrotated dimension
-        1. Far from 0, where float32 is coarse, only a failed call counts.
+        1. Far from 0, where float32 angles are coarse, only a failed call counts.
         """
         reference, last = self.process.reference, self._context - 1
-        where = np.unique(np.minimum([1, 50, _NEAR, last], last))
+        positions = np.unique(np.minimum([1, 50, _LAST_COMPARED, last], last))
         try:
-            matrices = self.matrices(where)[0].values.astype(np.float64)
+            matrices = self.matrices(positions)[0].values.astype(np.float64)
         except InvalidInput:
             self.revive()
             return True
-        cosines = reference.cells(where, FLOAT64).real.sum(axis=1)
+        cosines = reference.cells(positions, FLOAT64).real.sum(axis=1)
         traces = 2 * cosines + self.form.columns - 2 * reference.pairs
         off = np.abs(np.trace(matrices, axis1=1, axis2=2) - traces)
-        return not (off[where <= _NEAR] <= _TRACE).all()
+        return not (off[positions <= _LAST_COMPARED] <= _TRACE_ERROR).all()
 
     def __exit__(self, *_: object) -> None:
         self.process.end()
@@ -118,37 +117,37 @@ class ServedFunction:
     @property
     def form(self) -> CallForm:
         """The form in which it is called."""
-        form = self.own_form or self.found.form
+        form = self.other_form or self.found.form
         return form if form.dtype == self.dtype else replace(form, dtype=self.dtype)
 
     @property
     def outcome(self) -> Outcome:
-        """What it returns."""
+        """The kind of its results."""
         return self.found.outcome
 
     @property
     def usual_axes(self) -> str | None:
-        """The usual order of axes if it is called with another that was not asked for."""
+        """The usual order of axes if the call has another that was not requested, else None."""
         form, asked = self.form, self.process.asked.axes
         if asked is None and form.axes and self.found.ran_packed:
             return "bnf"
         usual = usual_axes(form, self.process.signature)
         orders = [
-            [axis for axis in own if axis in other]
-            for own, other in ((usual, form.axes), (form.axes, usual))
+            [axis for axis in order if axis in other]
+            for order, other in ((usual, form.axes), (form.axes, usual))
         ]
         telling = form.axes and asked is None and form.has_heads and orders[0] != orders[1]
         return usual if telling else None
 
     @property
     def found(self) -> FormChoice:
-        """The form that was found, and what was seen on the way."""
+        """The form that was found, and the observations on the way."""
         assert self._choice is not None
         return self._choice
 
     @property
     def text(self) -> str:
-        """How it is called, in words."""
+        """The call in words."""
         process = self.process
         made = f", an object of {process.made}" if process.made else ""
         place = "; its result left in place" if process.asked.in_place else ""
@@ -161,60 +160,60 @@ class ServedFunction:
 
     @property
     def results(self) -> int:
-        """How many results of a call are compared: q and k, or one."""
+        """The number of results of a call that are compared: 2 for q and k, else 1."""
         return len(self.form.vectors) or 1
 
     def matrices(self, positions: Integers) -> list[Returned]:
-        """The results for all unit vectors: [k, j, o] is column o of unit vector j at position k.
+        """Return the results for all unit vectors: [k, j, o] is column o of vector j at position k.
 
-        One for each result. Shape: (positions, columns, columns). Raises: InvalidInput if the
-        function does not give them.
+        There is one for each result. Shape: (positions, columns, columns). Raises: InvalidInput if
+        the function does not return them.
         """
         return self.heads(np.eye(self.form.columns, dtype=np.float32), positions)
 
     def heads(self, vectors: Float32Rows, positions: Integers) -> list[Returned]:
-        """The results for vectors (h, columns), each at all positions, as heads of one call.
+        """Return the results for vectors (h, columns), each at all positions, as heads of one call.
 
-        One for each result. Shape: (positions, h, columns). Raises: InvalidInput if the function
-        does not give them.
+        There is one for each result. Shape: (positions, h, columns). Raises: InvalidInput if the
+        function does not return them.
         """
         columns, most = self.form.columns, len(vectors)
         if not self.form.any_rows:
             longest = int(positions.max()) + 1 if self._from_zero else positions.size
             most = 1 if self.form.flat else max(1, CELLS // (columns * longest))
-        return _joined(
+        return _join(
             [
-                self._turned(positions, Vectors(vectors[None, None, first : first + most], 1))
+                self._rotated(positions, Vectors(vectors[None, None, first : first + most], 1))
                 for first in range(0, len(vectors), most)
             ],
             axis=1,
         )
 
     def values(self, x: Float32Rows, positions: Integers, which: int = 0) -> NumberArray:
-        """One result for vectors, a row each; the other of q and k is given other vectors.
+        """Return one result for vectors, a row each; the other of q and k has other vectors.
 
-        Raises: InvalidInput if the function does not give it.
+        Raises: InvalidInput if the function does not return it.
         """
-        return self.each_value(beside_others(x, which), positions)[which]
+        return self.each_value(with_other_vectors(x, which), positions)[which]
 
     def each_value(self, given: Sequence[Float32Rows], positions: Integers) -> list[NumberArray]:
-        """Each result for vectors of its own, a row each.
+        """Return each result for the vectors given for it, a row each.
 
-        Raises: InvalidInput if the function does not give them.
+        Raises: InvalidInput if the function does not return them.
         """
-        return [result.values[:, 0] for result in self._turned(positions, given)]
+        return [result.values[:, 0] for result in self._rotated(positions, given)]
 
     def answers(self, positions: Integers) -> list[NumberArray]:
-        """Everything that is returned for vectors of ones at positions (b, n).
+        """Return all results for vectors of ones at positions (b, n).
 
-        Raises: InvalidInput if the function does not give it.
+        Raises: InvalidInput if the function does not return them.
         """
         ones = np.ones((positions.shape[0], 1, 1, self.form.columns))
         vectors = [Vectors(ones, positions.shape[1])] * len(self.form.vectors)
-        return [each.values for each in self.process.call(self.form, positions, vectors)]
+        return [result.values for result in self.process.call(self.form, positions, vectors)]
 
-    def values_beside(self, first: int, heads: int) -> tuple[NumberArray, NumberArray]:
-        """The v that is given beside q and k, and the third result.
+    def values_of_v(self, first: int, heads: int) -> tuple[NumberArray, NumberArray]:
+        """Return the v that is given with q and k, and the third result.
 
         Raises: InvalidInput if a call fails or has no third result.
         """
@@ -222,38 +221,38 @@ class ServedFunction:
         x = np.random.default_rng(3).standard_normal((1, rows, heads, form.columns))
         given = Vectors(x.astype(np.float32), rows)
         results = self.process.call(form, first + np.arange(rows), [given] * len(form.vectors))
-        beside, parts = values_beside(given), [result.values for result in results]
+        beside, parts = values_of_v(given), [result.values for result in results]
         if form.has("qkv"):
-            parts = thirds(parts[0], form, beside.shape(form.axes)) or parts
+            parts = split_qkv(parts[0], form, beside.shape(form.axes)) or parts
         if len(parts) < 3 or parts[2].shape != beside.shape(form.axes):
             raise InvalidInput("v is not returned")
         return beside.values, beside.read(parts[2], form.axes)
 
     def all_values(self, x: Float32Rows, positions: Integers) -> list[NumberArray]:
-        """Its results at positions, (n, columns) each; for some vectors if it rotates them.
+        """Return all results at positions, (n, columns) each; for vectors if it rotates them.
 
-        Raises: InvalidInput if the function does not give them.
+        Raises: InvalidInput if the function does not return them.
         """
         if self.outcome == "vectors":
-            return self.each_value(beside_others(x), positions)
+            return self.each_value(with_other_vectors(x), positions)
         return [table.values for table in self.returned(positions)]
 
     def varied(
         self, *, last: int | None, dtype: str = "float32", form: CallForm | None = None
     ) -> Self:
-        """The same function with another last position, number format or form."""
+        """Return the same function with another last position, number format or form."""
         other = copy(self)
-        other.last, other.dtype, other.own_form = last, dtype, form
+        other.last, other.dtype, other.other_form = last, dtype, form
         return other
 
     @property
     def parameters(self) -> tuple[NamedParameter, ...]:
-        """What its signature says of each of its parameters."""
+        """The parameters of its signature."""
         return self.process.signature.parameters or ()
 
     @contextlib.contextmanager
     def on(self, reference: Reference) -> Iterator[None]:
-        """Calls, and an object of a class, with another reference."""
+        """Use another reference for calls, and for an object of a class."""
         process, before = self.process, (self.process.reference, self.last)
         if reference is process.reference:
             yield
@@ -275,19 +274,19 @@ class ServedFunction:
             self.process.start()
 
     def returned(self, positions: Integers) -> list[Returned]:
-        """What is returned for rows of ones at some positions, if these are not vectors.
+        """Return the tables or frequencies for rows of ones at some positions.
 
-        Raises: InvalidInput if the function does not give it.
+        Raises: InvalidInput if the function does not return them.
         """
-        form, (where, rows) = self.form, self.called_at(positions)
-        ones = [Vectors(np.ones((1, 1, 1, form.columns)), where.size)] * len(form.vectors)
-        breaks = np.flatnonzero(np.diff(where) != 1) + 1
+        form, (call_positions, rows) = self.form, self.called_at(positions)
+        ones = [Vectors(np.ones((1, 1, 1, form.columns)), call_positions.size)] * len(form.vectors)
+        breaks = np.flatnonzero(np.diff(call_positions) != 1) + 1
         if not form.any_rows and breaks.size:
-            return _joined([self.returned(run) for run in np.split(where, breaks)])
-        results = self.process.call(form, where, ones)
+            return _join([self.returned(run) for run in np.split(call_positions, breaks)])
+        results = self.process.call(form, call_positions, ones)
         if self.outcome == "frequencies":
             return results
-        tables = table_rows(results, where.size, longer=form.from_zero)
+        tables = table_rows(results, call_positions.size, longer=form.from_zero)
         if tables is None:
             raise self.process.invalid(
                 "returned tables whose shape changes with the number of positions"
@@ -295,7 +294,7 @@ class ServedFunction:
         return [Returned(table.values[rows], table.dtype) for table in tables]
 
     def called_at(self, positions: Integers) -> tuple[Integers, SomeRows]:
-        """The positions of a call that has these, and the index of its rows for them."""
+        """Return the positions of a call that contains these, and the indices of their rows."""
         if self._from_zero:
             return np.arange(1 + max(int(positions.max()), self.last or 0)), positions
         after = [self.last] if self.last is not None and self.form.has("positions") else []
@@ -303,23 +302,23 @@ class ServedFunction:
 
     @property
     def _from_zero(self) -> bool:
-        """Whether a call has all positions from 0 on."""
+        """Whether a call has all positions from 0."""
         follows = self.last is not None and not self.form.any_rows
         return self.form.from_zero or follows
 
-    def _turned(
+    def _rotated(
         self, positions: Integers, given: Vectors | Sequence[Float32Rows]
     ) -> list[Returned]:
-        """Results at positions: for heads that every row has, or for rows of their own.
+        """Return results at positions: for heads that all rows have, or for a vector per row.
 
         Shape: (positions, heads, columns).
         """
         if self._from_zero or self.form.any_rows:
-            return self._once(*self.called_at(positions), given)
+            return self._call_once(*self.called_at(positions), given)
         breaks = np.flatnonzero(np.diff(positions) != 1) + 1
-        return _joined(
+        return _join(
             [
-                self._once(
+                self._call_once(
                     positions[rows],
                     slice(0, rows.size),
                     given if isinstance(given, Vectors) else [x[rows] for x in given],
@@ -328,39 +327,38 @@ class ServedFunction:
             ]
         )
 
-    def _once(
-        self, where: Integers, rows: SomeRows, given: Vectors | Sequence[Float32Rows]
+    def _call_once(
+        self, positions: Integers, rows: SomeRows, given: Vectors | Sequence[Float32Rows]
     ) -> list[Returned]:
-        """One call at positions ``where``, of which some rows are given vectors and kept."""
+        """Make one call at ``positions``; only ``rows`` get the vectors and are returned."""
         form = self.form
         if isinstance(given, Vectors):
-            vectors = [replace(given, rows=where.size)] * len(form.vectors)
+            vectors = [replace(given, rows=positions.size)] * len(form.vectors)
         else:
             vectors = []
-            for own in given[: len(form.vectors)]:
-                x = np.ones((1, where.size, 1, form.columns), np.float32)
-                x[0, rows, 0] = own
-                vectors.append(Vectors(x, where.size))
-        results = self.process.turned(form, where, vectors)
+            for values in given[: len(form.vectors)]:
+                x = np.ones((1, positions.size, 1, form.columns), np.float32)
+                x[0, rows, 0] = values
+                vectors.append(Vectors(x, positions.size))
+        results = self.process.rotated(form, positions, vectors)
         return [Returned(result.values[0][rows], result.dtype) for result in results]
 
 
-def _joined(parts: Sequence[Sequence[Returned]], axis: int = 0) -> list[Returned]:
-    """Join the results of several calls."""
+def _join(parts: Sequence[Sequence[Returned]], axis: int = 0) -> list[Returned]:
     if len(parts) == 1:
         return list(parts[0])
     return [
-        Returned(np.concatenate([part[which].values for part in parts], axis=axis), own.dtype)
-        for which, own in enumerate(parts[0])
+        Returned(np.concatenate([part[which].values for part in parts], axis=axis), result.dtype)
+        for which, result in enumerate(parts[0])
     ]
 
 
 def other_vectors(x: NumberArray) -> NumberArray:
-    """The vectors of k if q is given x, and of q if k is: other values and lengths."""
+    """Return the vectors of k if q is given x, and of q if k is: other values and lengths."""
     other: NumberArray = np.roll(x, 1, axis=-1) * np.float32(0.5)
     return other
 
 
-def beside_others(x: NumberArray, which: int = 0) -> list[NumberArray]:
-    """The vectors of q and k if q is given x, or k with ``which``."""
+def with_other_vectors(x: NumberArray, which: int = 0) -> list[NumberArray]:
+    """Return the vectors of q and k if q is given x, or k if ``which`` is 1."""
     return [x, other_vectors(x)][:: -1 if which else 1]

@@ -1,14 +1,14 @@
-"""What a function that rotates queries and keys takes, by the names and number of parameters.
+"""Read what the parameters of a function are for, by their names and number.
 
-The names of a function's parameters say what each is for; where they say nothing, their number
-does. How it is called beyond that is its form (:mod:`call_form`).
+If the names say nothing, the number of parameters decides. The form (:mod:`call_form`) says how the
+function is called beyond that.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.calls.roles import HEAD_SIZES, IRRELEVANT, UNMET, roles_of
+from posenc_cli.calls.roles import HEAD_SIZES, IRRELEVANT, UNSUPPORTED, roles_of
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class NamedParameter(Record):
-    """A parameter of a function; ``default`` is its text, None where it has none."""
+    """A parameter of a function; ``default`` is its text, or None if there is none."""
 
     name: str
     kind: str
@@ -25,29 +25,29 @@ class NamedParameter(Record):
 
     @property
     def by_name(self) -> bool:
-        """Whether it is given by name alone."""
+        """Whether it can only be given by name."""
         return self.kind == "KEYWORD_ONLY"
 
     @property
     def variable(self) -> bool:
-        """Whether it stands for any number of arguments."""
+        """Whether it accepts any number of arguments."""
         return self.kind.startswith("VAR_")
 
     @property
-    def matters(self) -> bool:
-        """Whether values may depend on it: not on where arrays are, and in which format."""
+    def affects_values(self) -> bool:
+        """Whether values may depend on it, unlike on a device or a number format."""
         return not (self.variable or {*self.roles()[:1]} & IRRELEVANT)
 
-    def in_its_type(self, value: float) -> float:
-        """A number as it takes it: whole ones as integers where its default is one."""
+    def typed_as_default(self, value: float) -> float:
+        """Return a number in the type of the default: an integer if both are whole."""
         whole = (self.default or "").isdecimal() and float(value).is_integer()
         return int(value) if whole and not isinstance(value, bool) else value
 
     @property
     def setting(self) -> str:
-        """Its default where that is a number, true, false or nothing; else empty.
+        """The default if it is a number, true, false or None; else "".
 
-        Empty too of where and in which format arrays are.
+        It is "" for a device and a number format too.
         """
         text = "" if self.name in ("device", "dtype") else self.default or ""
         try:
@@ -56,22 +56,22 @@ class NamedParameter(Record):
             return ""
         return text
 
-    def means_another(self, role: str) -> bool:
-        """Whether its default tells that it has another meaning: an axis, or a first position."""
+    def has_other_meaning(self, role: str) -> bool:
+        """Return whether an optional parameter means an axis, or a first position, instead."""
         if role == "dim":
             return self.name in ("dim", "dims")
         return role == "base" and self.default != "None" and float(self.setting or 2) <= 1
 
     @property
-    def tells_heads(self) -> bool:
-        """Whether it says how many heads, or of how many dimensions, stand side by side."""
+    def gives_heads(self) -> bool:
+        """Whether it gives the number of heads side by side, or their dimensions."""
         return bool({*self.roles()} & {"heads", "key_heads"}) or self.name in HEAD_SIZES
 
     def roles(self) -> tuple[str, ...]:
-        """What it may be for, by its name or its type; nothing where these say nothing.
+        """Return the roles it may have by its name or its type; nothing if these say nothing.
 
-        One whose default is a flag says not where rows are, nor one of a single letter whose
-        default is a fraction: a rate of dropout is often a ``p``.
+        A parameter whose default is a flag does not give positions. Neither does a single letter
+        whose default is a fraction: ``p`` is often a dropout rate.
         """
         found = roles_of(self.name, self.annotation)
         if self.name == "cache" and self.default == "None":
@@ -83,7 +83,7 @@ class NamedParameter(Record):
 
 
 class Signature(Record):
-    """What is known of a function before it is called; ``parameters`` None: nothing of them."""
+    """The signature of a function; ``parameters`` is None if they are unknown."""
 
     name: str
     is_class: bool
@@ -92,9 +92,9 @@ class Signature(Record):
 
     @classmethod
     def of(cls, answer: dict[str, Any]) -> Signature:
-        """The signature that the worker describes.
+        """Return the signature that the worker describes.
 
-        Raises: KeyError or TypeError for what is no description.
+        Raises: KeyError or TypeError for an invalid description.
         """
         parameters = answer["parameters"]
         return cls(
@@ -111,16 +111,16 @@ class Signature(Record):
 
     @property
     def named(self) -> bool:
-        """Whether a parameter has a name, and so is not one of any number."""
+        """Whether a parameter has a name, and is not ``*args`` or ``**kwargs``."""
         return any(not given.variable for given in self.parameters or ())
 
     @property
-    def unmet(self) -> list[str]:
-        """The parameters without a default that need what posenc does not give."""
+    def unsupported(self) -> list[str]:
+        """The parameters without a default that posenc does not support."""
         return [
             given.name
             for given in self.required
-            if given.name.lower().strip("_") in UNMET or "config" in given.roles()
+            if given.name.lower().strip("_") in UNSUPPORTED or "config" in given.roles()
         ]
 
     @property
@@ -144,11 +144,12 @@ class Signature(Record):
 
 
 class CallRequest(Record):
-    """How a function is to be called, where that was said.
+    """The user's settings of how to call a function.
 
-    ``python`` is the interpreter, ``roles`` what its arguments are for, and ``in_place`` says that
-    it leaves its result in its input. ``axes`` is the order of axes that it has to take, ``config``
-    what a class of transformers is made with, ``layer_type`` the name of the layers that are meant.
+    ``python`` is the interpreter, and ``roles`` are those of the arguments. ``in_place`` says that
+    the function leaves its result in its input. ``axes`` is the order of axes that it has to
+    support, ``config`` the config for a class of transformers, and ``layer_type`` the name of its
+    layers.
     """
 
     python: str | None = None

@@ -1,12 +1,12 @@
-"""The process in which a user's function runs: it may print, exit or crash without harm.
+"""Run a user's function in a separate process, where it may print, exit or crash without harm.
 
-It runs in the user's environment: it needs the standard library of Python 3.8 or later, NumPy or
-torch, and nothing of posenc but ``loading.py``, ``frameworks.py`` and ``calls/``, which run before
-it. It knows nothing of encodings: it loads a function, says what its signature is, and calls it
-with the arrays of a request. Requests arrive on standard input and answers leave by a copy of
-standard output, each a line of JSON and the bytes of arrays; for the function, standard input is
-empty and what it prints goes to standard error. When who asks ends, so do this process and all that
-it has started, but for what has left its process group.
+It runs in the user's environment: it needs the standard library of Python 3.8 or later, and NumPy
+or torch. Of posenc it needs only ``loading.py``, ``frameworks.py`` and ``calls/onnx.py``, which run
+before it. It knows nothing of encodings: it loads a function, describes its signature, and calls it
+with the arrays of a request. Requests arrive on standard input, and answers leave by a copy of
+standard output; each is a line of JSON and the bytes of arrays. For the function, standard input is
+empty, and its output goes to standard error. When the parent ends, this process and its whole
+process group end too.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if __name__ != "__main__":
     )
 
 _MOST_RESULTS = 8
-"""Values of one call that are looked at: no function returns more that matter here."""
+"""Most values that a function may return; no rotation returns more."""
 
 
 _RENEWED = 79
-"""The status of a copy that ends so that another takes its place."""
+"""Exit status of a copy that another replaces."""
 
 _PARENT_DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of Linux's prctl."""
@@ -51,35 +51,38 @@ _PARENT_DEATH_SIGNAL = 1
 
 def main(target: str, find: Callable[[str], Any]) -> None:
     """Answer requests about the function ``target`` until there are no more; ``find`` loads it."""
-    requests, answers = private_pipes()
+    requests, answers = open_private_pipes()
     process = os.getpid()
     end_with_parent(requests.fileno(), answers.fileno())
     greet(answers)
-    before = belongings()
+    before = process_resources()
     function, failure = None, Refused("cannot be loaded")
     try:
-        function = function_of(target, find)
+        function = load_function(target, find)
     except BaseException as error:
         failure = load_failure(target, error)
-    leave_copy(process)
-    copied = function is not None and before == belongings() != [] and not keeps_process(function)
+    exit_if_forked(process)
+    copied = (
+        function is not None
+        and before == process_resources() != []
+        and not stores_process_id(function)
+    )
     if copied:
         become_copy(answers)
     serve(requests, answers, function, failure, copied=copied)
 
 
 def greet(answers: BinaryIO) -> None:
-    """Say that this process is there."""
+    """Send the first message, with the version of Python."""
     send(answers, {"id": 0, "python": ".".join(map(str, sys.version_info[:3]))})
 
 
 def serve(
     requests: BinaryIO, answers: BinaryIO, function: Any, failure: Refused, *, copied: bool
 ) -> None:
-    """Answer requests until there are no more, or one for a function that was never called."""
+    """Answer requests until the pipe ends, or a request ends or renews this process."""
     process, loaded = os.getpid(), function
-    # A request is read to its end, also by who cannot answer it: what is left of it would be
-    # taken for the next.
+    # Read a request to its end even if it cannot be answered: the rest would be read as the next.
     while True:
         request = read_request(requests)
         if request is None:
@@ -94,30 +97,37 @@ def serve(
         try:
             if function is None:
                 raise failure
-            function, report, arrays = answered(function, loaded, header, data)
+            function, report, arrays = answer_request(function, loaded, header, data)
         except BaseException as error:
-            report = refusal(error)
-        leave_copy(process)
+            report = error_report(error)
+        exit_if_forked(process)
         send(answers, {"id": header["id"], **report}, arrays)
 
 
-def answered(
+def answer_request(
     function: Any, loaded: Any, header: dict[str, Any], data: bytearray
 ) -> tuple[Any, dict[str, Any], list[Any]]:
-    """The function from now on, and the answer to a request: another object of what was loaded."""
+    """Return the function for later requests, and the answer to a request.
+
+    "make" replaces the function by an object of the loaded class.
+    """
     if header["do"] == "make":
-        return made(loaded, header), {}, []
+        return make_object(loaded, header), {}, []
     if header["do"] == "describe":
-        return function, description(function), []
+        return function, describe_function(function), []
     return (
-        (function, *called(function, header, data))
+        (function, *call_function(function, header, data))
         if header["do"] == "call"
         else (function, {}, [])
     )
 
 
-def refusal(error: BaseException) -> dict[str, str]:
-    """What to answer where there is no result; another exception than Refused is no function's."""
+def error_report(error: BaseException) -> dict[str, str]:
+    """Return the answer for an exception.
+
+    Refused is an expected fault of the function, another Exception one of posenc, and the rest are
+    exits.
+    """
     if isinstance(error, Refused):
         return {"error": str(error), "why": error.why}
     if isinstance(error, Exception):
@@ -125,13 +135,13 @@ def refusal(error: BaseException) -> dict[str, str]:
     return {"error": "raised " + error_text(error), "why": "exited"}  # as sys.exit() does
 
 
-def private_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """The pipes of requests and answers, in place of which standard streams are the function's.
+def open_private_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Return the pipes of requests and answers, and give the function other standard streams.
 
-    What it prints goes to standard error; what it reads from standard input is nothing. One that
-    writes to any descriptor can still garble an answer, which is refused, not believed.
+    Its output goes to standard error, and its standard input is empty. A function that writes to
+    any descriptor can still garble an answer; the parent then refuses the answer.
     """
-    # First, for it takes the place of a standard error that is closed.
+    # First, so that it replaces a standard error that is closed.
     nothing = os.open(os.devnull, os.O_RDWR)
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(nothing, 0)
@@ -141,10 +151,10 @@ def private_pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 def end_with_parent(requests: int, answers: int) -> None:
-    """Let this process and all of its group end when nobody can ask any more.
+    """Make this process and its whole group end when nobody can send requests any more.
 
-    Another process waits for the other end of the pipe to close: a function may keep all threads
-    of its own from running. It is no child of this one, which might wait for its children.
+    Another process waits for the other end of the pipe to close, because a function may block all
+    threads of its own process. It is not a child of this one, which might wait for its children.
     """
     worker = os.getpid()
     child = os.fork()
@@ -163,30 +173,33 @@ def end_with_parent(requests: int, answers: int) -> None:
     os._exit(0)
 
 
-def belongings() -> list[list[str]]:
-    """The threads, the children and the open files of this process; nothing if unknown.
+def process_resources() -> list[list[str]]:
+    """Return the threads, children and open files of this process; nothing if unknown.
 
-    A copy of a process has one thread and no children, and reads on where the process stopped: if
-    loading a function adds to these, the process cannot be copied.
+    A copy of a process has one thread and no children, and shares file positions. If loading a
+    function adds to these, the process cannot be copied.
     """
-    own = Path("/proc/self")
+    process = Path("/proc/self")
     try:
-        children = [path.read_text() for path in own.glob("task/*/children")]
-        return [children, *(sorted(map(str, (own / of).iterdir())) for of in ("task", "fd"))]
-    except OSError:  # no Linux
+        children = [path.read_text() for path in process.glob("task/*/children")]
+        return [
+            children,
+            *(sorted(map(str, (process / kind).iterdir())) for kind in ("task", "fd")),
+        ]
+    except OSError:  # not Linux
         return []
 
 
-def keeps_process(function: Any) -> bool:
-    """Whether the module of a function has kept which process it is in, and may compare it."""
+def stores_process_id(function: Any) -> bool:
+    """Return whether the module of a function has stored the process id, and may compare it."""
     kept = getattr(innermost(function), "__globals__", {}).values()
     return any(type(value) is int and value == os.getpid() for value in list(kept))
 
 
 def become_copy(answers: BinaryIO) -> None:
-    """Return in a copy of this process, and in a new one whenever a copy ends to be renewed.
+    """Return in a copy of this process, and in a new copy whenever one ends to be renewed.
 
-    If a copy ends otherwise, this process ends as it did.
+    If a copy ends for another reason, this process ends in the same way.
     """
     copy = os.fork()
     while copy:
@@ -200,18 +213,18 @@ def become_copy(answers: BinaryIO) -> None:
         copy = os.fork()
         if not copy:
             greet(answers)
-    # Also one that has left the group that is ended with this process.
+    # This also ends a copy that has left the process group.
     ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
 
-def leave_copy(process: int) -> None:
-    """End a copy that the function made of its process: it has nothing to say."""
+def exit_if_forked(process: int) -> None:
+    """End a process that the function forked: it must not answer."""
     if os.getpid() != process:
         os._exit(0)
 
 
 def read_request(requests: BinaryIO) -> tuple[dict[str, Any], bytearray] | None:
-    """The next request, whole: what is asked, and the bytes of its arrays; None at the end."""
+    """Return the next request: its header, and the bytes of its arrays; None at the end."""
     line = requests.readline()
     if not line.endswith(b"\n"):
         return None
@@ -221,7 +234,7 @@ def read_request(requests: BinaryIO) -> tuple[dict[str, Any], bytearray] | None:
 
 
 def load_failure(target: str, error: BaseException) -> Refused:
-    """Why a function cannot be loaded."""
+    """Return why a function cannot be loaded."""
     if isinstance(error, Refused):
         return error
     if not isinstance(error, ModuleNotFoundError):
@@ -229,14 +242,16 @@ def load_failure(target: str, error: BaseException) -> Refused:
         why = "mistyped" if mistyped else "raised"
         return Refused(f"cannot be loaded ({error_text(error)})", why=why)
     place = target.rpartition(":")[0]
-    own = place == error.name or place.startswith(f"{error.name}.")
-    return Refused(f"cannot be loaded ({error_text(error)})", why="missing" if own else "needs")
+    is_target = place == error.name or place.startswith(f"{error.name}.")
+    return Refused(
+        f"cannot be loaded ({error_text(error)})", why="missing" if is_target else "needs"
+    )
 
 
-def function_of(target: str, find: Callable[[str], Any]) -> Any:
-    """The function that ``module:function`` or ``file.py:function`` names, or a graph's.
+def load_function(target: str, find: Callable[[str], Any]) -> Any:
+    """Load the function ``module:function`` or ``file.py:function``, or that of a graph.
 
-    Raises: what ``find`` does; TypeError where it is none.
+    Raises: what ``find`` does; TypeError if it is not callable.
     """
     function = onnx_function(target) if target.endswith(".onnx") else find(target)
     if not callable(function):
@@ -245,10 +260,10 @@ def function_of(target: str, find: Callable[[str], Any]) -> Any:
     return function
 
 
-def returned_by(function: Any, named: dict[str, Any], arguments: Any = ()) -> Any:
-    """What a function returns.
+def result_of_call(function: Any, named: dict[str, Any], arguments: Any = ()) -> Any:
+    """Call a function without gradients, and return its result.
 
-    Raises: Refused where it raises an error.
+    Raises: Refused if it raises an error.
     """
     torch = sys.modules.get("torch")
     try:
@@ -256,18 +271,18 @@ def returned_by(function: Any, named: dict[str, Any], arguments: Any = ()) -> An
             return function(*arguments, **named)
         with torch.no_grad():  # as decoders call
             return function(*arguments, **named)
-    except Refused:  # of what calls a graph
+    except Refused:  # from running an ONNX graph
         raise
     except Exception as error:
-        # A function of tensors that is given arrays raises one of these.
+        # A function of tensors raises one of these if it is given arrays.
         why = "misused" if type(error) in (AttributeError, TypeError) else "raised"
         raise Refused("raised " + error_text(error), why=why) from error
 
 
-def description(function: Any) -> dict[str, Any]:
-    """What the signature of a function says, and the frameworks that its arrays may be of.
+def describe_function(function: Any) -> dict[str, Any]:
+    """Describe the signature of a function, and the frameworks that its arrays may be of.
 
-    ``parameters`` is None where nothing is known of them.
+    ``parameters`` is None if they are unknown.
     """
     is_class = isinstance(function, type)
     called_part = function if is_class else getattr(function, "forward", function)
@@ -295,46 +310,49 @@ def description(function: Any) -> dict[str, Any]:
     }
 
 
-def made(function: Any, header: dict[str, Any]) -> Any:
-    """An object of a class, with a config of transformers where the class needs one."""
+def make_object(function: Any, header: dict[str, Any]) -> Any:
+    """Make an object of a class, with a config of transformers if the class needs one."""
     values = header["values"]
     for name, fields in header["configs"].items():
         parameter = inspect.signature(function).parameters[name]
-        values[name] = config_object(fields, parameter.annotation)
+        values[name] = make_config(fields, parameter.annotation)
     for name, attribute in header["attributes"].items():
         framework, four = BY_NAME[header["library"]], {"shape": [1], "broadcast": [1]}
         given = {"dtype": "float32", "reshape": [1], **four}
-        values[name] = getattr(array_of(framework, bytearray(4), given), attribute, None)
-    built = returned_by(function, values)
+        values[name] = getattr(array_from_bytes(framework, bytearray(4), given), attribute, None)
+    built = result_of_call(function, values)
     if hasattr(built, "training") and callable(getattr(built, "eval", None)):
         built.eval()  # as decoders call modules of torch: without dropout
     return built
 
 
-def config_object(fields: dict[str, Any], annotation: Any) -> Any:
-    """A config of transformers, or the part of it that a class says it takes, else that of text.
+def make_config(fields: dict[str, Any], annotation: Any) -> Any:
+    """Return a config of transformers for a parameter: the part that its annotation names.
 
-    Where transformers does not know its model type, the class that takes it may say of which it is.
+    Without one, it is the text part. If transformers does not know the model type, the annotated
+    class makes the config.
     """
     transformers = sys.modules.get("transformers")
     if transformers is None:
         raise Refused("is a class that needs a config, and imports no transformers to make one")
     try:
         whole = transformers.AutoConfig.for_model(**fields)
-    except ValueError:  # of no model that it knows
-        own = annotation if hasattr(annotation, "from_dict") else transformers.PretrainedConfig
-        whole = own.from_dict(fields)
+    except ValueError:  # an unknown model type
+        config_class = (
+            annotation if hasattr(annotation, "from_dict") else transformers.PretrainedConfig
+        )
+        whole = config_class.from_dict(fields)
     parts, text = [whole, *vars(whole).values()], type_name(annotation)
     named = (part for part in parts if re.search(rf"\b{type(part).__name__}\b", text))
     return next(named, None) or whole.get_text_config()
 
 
 def signature_of(called_part: Any) -> Any:
-    """The signature of a function, None where nothing is known of it."""
+    """Return the signature of a function, or None if it is unknown."""
     try:
         return inspect.signature(called_part)
     except (TypeError, ValueError):
-        schema = getattr(called_part, "schema", None)  # of what torch.jit made
+        schema = getattr(called_part, "schema", None)  # functions of torch.jit have one
     if schema is None:
         return None
     return inspect.Signature(
@@ -353,13 +371,13 @@ def signature_of(called_part: Any) -> Any:
 
 
 def annotations_of(signature: Any) -> list[Any]:
-    """The types that a signature names, of its parameters and its result."""
+    """Return the annotations of a signature's parameters and result."""
     kinds = [parameter.annotation for parameter in signature.parameters.values()]
     return [kind for kind in (*kinds, signature.return_annotation) if kind is not signature.empty]
 
 
 def type_name(annotation: Any) -> str:
-    """The type that an annotation names, in few characters; nothing where there is none."""
+    """Return the type that an annotation names, in few characters; "" if there is none."""
     if annotation is inspect.Parameter.empty:
         return ""
     if isinstance(annotation, type) and not hasattr(annotation, "__origin__"):
@@ -368,30 +386,30 @@ def type_name(annotation: Any) -> str:
 
 
 def short_text(value: Any, most: int = 40) -> str:
-    """A value in few characters."""
+    """Return the repr of a value, shortened."""
     try:
         return repr(value)[:most]
     except BaseException:
         return "?"
 
 
-def arguments_of(
+def make_arguments(
     framework: Framework, header: dict[str, Any], data: bytearray
 ) -> tuple[list[Any], dict[str, Any], list[Any]]:
-    """The arguments of a call, those by name, and each array with what it was made of."""
+    """Return positional and named arguments, and each array with its bytes and description."""
     rest, originals = memoryview(data), []
 
     def array_from(given: dict[str, Any]) -> Any:
         nonlocal rest
         chunk, rest = rest[: given["bytes"]], rest[given["bytes"] :]
-        array = array_of(framework, bytearray(chunk), given)
+        array = array_from_bytes(framework, bytearray(chunk), given)
         originals.append((array, chunk, given))
         return array
 
     def value_of(given: dict[str, Any]) -> Any:
         if "value" in given:
             return given["value"]
-        if "attribute" in given:  # the format of an array, or where it is
+        if "attribute" in given:  # the format or the device of an array
             return getattr(array_from(given["of"]), given["attribute"], None)
         if "tuple" in given:
             return tuple([value_of(part) for part in given["tuple"]])
@@ -402,29 +420,29 @@ def arguments_of(
     return arguments, named, originals
 
 
-def called(
+def call_function(
     function: Any, header: dict[str, Any], data: bytearray
 ) -> tuple[dict[str, Any], list[Any]]:
-    """What a function returns for the arrays of a request: their formats and their bytes.
+    """Call a function with the arrays of a request; return the formats and bytes of its results.
 
-    ``made`` is the framework of the first.
+    In the report, "made" is the framework of the first array that it returned.
     """
     framework = BY_NAME[header["library"]]
-    arguments, named, originals = arguments_of(framework, header, data)
-    result = returned_by(function, named, arguments)
+    arguments, named, originals = make_arguments(framework, header, data)
+    result = result_of_call(function, named, arguments)
     if inspect.iscoroutine(result):
         result.close()  # else Python warns that nobody awaited it
         raise Refused("is an async function: it must return an array, not a coroutine")
     if header["in_place"]:
         values = [arguments[place] for place in header["in_place"]]
-        returned = [part for part in parts_of(result) if part is not None]
+        returned = [part for part in values_of(result) if part is not None]
         if returned and not same_values(returned, values):
             raise Refused("returned other values than it wrote into its input", why="left")
     else:
         changed = [
             given
             for array, chunk, given in originals
-            if not is_as_given(array, array_of(framework, chunk, given))
+            if not is_unchanged(array, array_from_bytes(framework, chunk, given))
         ]
         if any(given["dtype"] == "int64" for given in changed):
             raise Refused("changed its positions, which the next layer reads too")
@@ -432,17 +450,20 @@ def called(
             raise Refused(
                 "changed its input; it must return a new array and not modify x", why="changed"
             )
-        values = parts_of(result)
+        values = values_of(result)
     if len(values) > _MOST_RESULTS:
         raise Refused(f"returned {len(values)} values")
     results = [as_bytes(value) for value in values]
-    made = next(filter(None, map(framework_of, values)), None)
-    report = {"results": [form for form, _ in results], "made": made.name if made else None}
+    framework_of_result = next(filter(None, map(framework_of, values)), None)
+    report = {
+        "results": [form for form, _ in results],
+        "made": framework_of_result.name if framework_of_result else None,
+    }
     return report, [part for _, part in results]
 
 
-def is_as_given(array: Any, given: Any) -> bool:
-    """Whether a function left an array as it was given, in its place too."""
+def is_unchanged(array: Any, given: Any) -> bool:
+    """Return whether a function left an array unchanged."""
     framework = framework_of(given)
     try:
         if framework is not None and framework.name == "torch":
@@ -454,8 +475,8 @@ def is_as_given(array: Any, given: Any) -> bool:
         return False
 
 
-def parts_of(result: Any) -> list[Any]:
-    """The values that a function returned: those of a tuple, or of a list of arrays."""
+def values_of(result: Any) -> list[Any]:
+    """Return the values in a result: those of a tuple, or of a list of arrays."""
     several = isinstance(result, tuple) or (
         isinstance(result, list) and bool(result) and all(map(has_shape, result))
     )
@@ -463,7 +484,7 @@ def parts_of(result: Any) -> list[Any]:
 
 
 def has_shape(value: Any) -> bool:
-    """Whether a value has a shape, as arrays of any library do."""
+    """Return whether a value has a shape, as arrays of any library do."""
     try:
         return hasattr(value, "shape")
     except Exception:
@@ -471,17 +492,19 @@ def has_shape(value: Any) -> bool:
 
 
 def same_values(returned: list[Any], left: list[Any]) -> bool:
-    """Whether what a function returned is what it left in its input."""
+    """Return whether a function returned the same values that it left in its input."""
     parts = [(as_bytes(one), as_bytes(other)) for one, other in zip(returned, left)]
     return all(one[0] == other[0] and bytes(one[1]) == bytes(other[1]) for one, other in parts)
 
 
-def array_of(framework: Framework, data: bytearray | memoryview, given: dict[str, Any]) -> Any:
-    """The array that holds writable bytes: in ``shape``, repeated to ``broadcast``, in ``reshape``.
+def array_from_bytes(
+    framework: Framework, data: bytearray | memoryview, given: dict[str, Any]
+) -> Any:
+    """Make an array from writable bytes: of ``shape``, repeated to ``broadcast``, then ``reshape``.
 
-    torch makes its own, which may be installed without NumPy; others have theirs from NumPy's.
+    torch makes its arrays itself, because NumPy may be missing; others make theirs from NumPy's.
 
-    Raises: Refused where the framework makes no such array.
+    Raises: Refused if the framework cannot make such an array.
     """
     of_torch = framework.name == "torch"
     try:
@@ -495,7 +518,7 @@ def array_of(framework: Framework, data: bytearray | memoryview, given: dict[str
         if given["broadcast"] != given["shape"]:
             values, whole = whole, xp.ones(given["broadcast"], dtype=stored)
             whole[...] = values
-        whole = laid_out(xp, whole.reshape(given["reshape"]), given.get("strided"))
+        whole = with_strides(xp, whole.reshape(given["reshape"]), given.get("strided"))
         if of_torch or framework.name == "numpy":
             return whole
         return made_array(framework, whole, given["dtype"])
@@ -504,8 +527,8 @@ def array_of(framework: Framework, data: bytearray | memoryview, given: dict[str
         raise Refused(f"{words} ({error_text(error)})", why="own") from error
 
 
-def laid_out(xp: Any, whole: Any, strided: str | None) -> Any:
-    """An array, or a view of a larger one that has its values: with axes or ``columns`` apart."""
+def with_strides(xp: Any, whole: Any, strided: str | None) -> Any:
+    """Return an array, or a view with its values in which axes or ``columns`` are not adjacent."""
     if not strided:
         return whole
     if strided == "columns":
@@ -520,9 +543,9 @@ def laid_out(xp: Any, whole: Any, strided: str | None) -> Any:
 
 
 def as_bytes(result: Any) -> tuple[dict[str, Any] | None, Any]:
-    """What a function returned as its number format and shape, and its bytes; None for None.
+    """Return the number format and shape of a returned array, and its bytes; None for None.
 
-    Raises: Refused for what cannot be read as an array, whatever it raises then.
+    Raises: Refused if it cannot be read as an array.
     """
     if result is None:
         return None, b""
@@ -539,10 +562,10 @@ def as_bytes(result: Any) -> tuple[dict[str, Any] | None, Any]:
 
 
 def array_bytes(result: Any) -> tuple[dict[str, Any], Any]:
-    """The number format, the shape and the bytes of anything that NumPy reads."""
+    """Return the number format and shape, and the bytes, of anything that NumPy reads."""
     import numpy as np
 
-    # It is no masked array where nothing has imported these: naming them would.
+    # If numpy.ma is not loaded, it is not a masked array; np.ma would import the module.
     if "numpy.ma" in sys.modules and isinstance(result, np.ma.MaskedArray):
         raise Refused("returned a masked array, which may lack values")
     values, dtype = as_numpy(result)
@@ -551,9 +574,9 @@ def array_bytes(result: Any) -> tuple[dict[str, Any], Any]:
         raise Refused(f"returned {words}, not real numbers")
     wide = np.complex128 if values.dtype.kind == "c" else np.float64
     if values.dtype.kind in "iu" or values.dtype.itemsize > np.dtype(wide).itemsize:
-        with np.errstate(over="ignore"):  # of a wider format: infinity, which is told
+        with np.errstate(over="ignore"):  # longdouble may become infinity, which is reported
             values = values.astype(wide)
-    # The bytes are read as this machine has them: a name says nothing of their order.
+    # The reader assumes this machine's byte order: a format's name does not say it.
     whole = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
     name = values.dtype.name
     form = {"dtype": dtype if dtype == "bfloat16" else name, "stored": name}
@@ -561,7 +584,7 @@ def array_bytes(result: Any) -> tuple[dict[str, Any], Any]:
 
 
 def tensor_bytes(torch: Any, tensor: Any) -> tuple[dict[str, Any], Any]:
-    """The number format, the shape and the bytes of a tensor."""
+    """Return the number format and shape, and the bytes, of a tensor."""
     if tensor.layout != torch.strided or tensor.device.type == "meta":
         kind = "without values" if tensor.device.type == "meta" else f"of {tensor.layout}"
         raise Refused(f"returned a tensor {kind}, not a dense one")
@@ -584,7 +607,7 @@ def tensor_bytes(torch: Any, tensor: Any) -> tuple[dict[str, Any], Any]:
 
 
 def send(answers: BinaryIO, header: dict[str, Any], arrays: Any = ()) -> None:
-    """Send an answer; end where nobody listens: who asked has ended, or the pipe was closed."""
+    """Send an answer; end this process if the pipe is closed."""
     size = sum(memoryview(part).nbytes for part in arrays)
     try:
         answers.write(json.dumps({**header, "bytes": size}).encode() + b"\n")
@@ -596,7 +619,7 @@ def send(answers: BinaryIO, header: dict[str, Any], arrays: Any = ()) -> None:
 
 
 def error_text(error: BaseException) -> str:
-    """An exception on one line."""
+    """Return an exception on one line."""
     try:
         text = str(error)
     except BaseException:

@@ -17,19 +17,19 @@ import numpy as np
 
 from posenc_cli.budget import check_size
 from posenc_cli.calls.batches import (
+    differing_head_faults,
     try_batches,
     try_keys,
     try_rows_of_heads,
     try_shorter_queries,
     try_table_batches,
-    unlike_heads,
 )
 from posenc_cli.calls.call_log import (
     CallLog,
-    by_call,
-    in_a_long_call,
-    of_far_rows,
-    past_default_length,
+    default_length_fault,
+    explain_by_calls,
+    far_row_faults,
+    long_call_faults,
 )
 from posenc_cli.calls.function_process import MOST_ROWS
 from posenc_cli.calls.function_trial import (
@@ -40,9 +40,9 @@ from posenc_cli.calls.function_trial import (
     Irregularity,
     irregularities,
     is_half,
+    ordered_faults,
     returned_half,
     vectors_differ,
-    with_faults,
 )
 from posenc_cli.calls.further_calls import (
     EarlyCall,
@@ -217,7 +217,7 @@ def _with_further_calls(
         for test in (try_other_references, try_parameters, past, try_later):
             if not calls.faults:
                 test(tried)
-    others = (*subject.other_calls, *with_faults(calls.faults, ()))
+    others = (*subject.other_calls, *ordered_faults(calls.faults, ()))
     return replace(subject, other_calls=others)
 
 
@@ -228,7 +228,7 @@ def _try_past_default_length(dtype: str, tried: Tried) -> None:
         return
     for half in ("", *halves_of(function)[:1]):
         logs = _empty_logs(function, tried.reference)
-        tried.calls.fault(past_default_length(logs, tried.calls, dtype, tried.last, half=half))
+        tried.calls.fault(default_length_fault(logs, tried.calls, dtype, tried.last, half=half))
         if tried.calls.faults or len(tried.calls.tried) == count:
             return
 
@@ -286,8 +286,8 @@ def _table_subject(
     return replace(
         subject,
         kind=SubjectKind.IMPL,
-        irregular=_more_specific(with_faults(patterns.faults, ()), log, positions, cos.dtype),
-        other_calls=of_far_rows(log, cos.dtype),
+        irregular=_more_specific(ordered_faults(patterns.faults, ()), log, positions, cos.dtype),
+        other_calls=far_row_faults(log, cos.dtype),
         returned_tables=True,
     )
 
@@ -345,15 +345,15 @@ def _vector_subjects(
     for which, own_calls in zip(results, planned, strict=True):
         matrices = samples[which].values
         trial = FunctionTrial.of(function, which, sample_positions, matrices)
-        irregular = with_faults(own_calls.faults, irregularities(trial))
+        irregular = ordered_faults(own_calls.faults, irregularities(trial))
         irregular = _more_specific(
             irregular, logs[which], positions, samples[which].dtype, which=which
         )
         if not irregular:
-            far_rows += of_far_rows(logs[which], samples[which].dtype)
+            far_rows += far_row_faults(logs[which], samples[which].dtype)
         more = min(context, LONG)
         if more > positions.last + 1 and not irregular and logs[which].compares:
-            irregular = in_a_long_call(logs[which], samples[which].dtype, more, calls)
+            irregular = long_call_faults(logs[which], samples[which].dtype, more, calls)
         readers.append(
             ResultReader(
                 reference,
@@ -469,7 +469,11 @@ def _more_specific(
     known = all(one.cause != Cause.UNKNOWN for one in irregular)
     if known or not log.compares or any(UNSTEADY in one.message for one in irregular):
         return irregular
-    return unlike_heads(log, which, positions.last + 1) or by_call(log, dtype) or irregular
+    return (
+        differing_head_faults(log, which, positions.last + 1)
+        or explain_by_calls(log, dtype)
+        or irregular
+    )
 
 
 def _not_finite(positions: Integers, matrices: UnitMatrices) -> tuple[str, ...]:

@@ -431,8 +431,8 @@ def _untested_parts(
     unvaried = [
         parameter for parameter in called.signature.parameters or () if parameter.name not in names
     ]
-    yield from (parameter.name for parameter in unvaried if parameter.matters)
-    yield from called.left
+    yield from (parameter.name for parameter in unvaried if parameter.affects_values)
+    yield from called.left_at_default
 
 
 def _argument_sets(arguments: Arguments, task: FunctionTask) -> Iterator[tuple[str, Arguments]]:

@@ -170,7 +170,7 @@ def test_a_result_that_is_no_array_is_said_to_be_none(result, words):
     with pytest.raises(Refused, match="returned") as refused:
         worker.as_bytes(result)
     assert words in str(refused.value)
-    assert worker.parts_of([result]) == [[result]]
+    assert worker.values_of([result]) == [[result]]
 
 
 def test_arrays_of_other_libraries_are_read_whatever_they_have_beside_their_values():
@@ -189,8 +189,8 @@ def test_tensors_without_values_are_refused():
 def test_an_input_that_was_moved_to_another_device_was_changed():
     torch = pytest.importorskip("torch", reason="torch is not installed")
     one = torch.ones(2)
-    assert worker.is_as_given(one, torch.ones(2))
-    assert not worker.is_as_given(one.to("meta"), one)
+    assert worker.is_unchanged(one, torch.ones(2))
+    assert not worker.is_unchanged(one.to("meta"), one)
 
 
 @pytest.mark.parametrize("apart", ["rows", "columns"])
@@ -201,7 +201,9 @@ def test_strided_arrays_have_the_same_values_and_lie_apart(name, apart):
     given = {"dtype": "float32", "shape": (2, 3, 4, 2), "broadcast": (2, 3, 4, 2)}
     given["reshape"] = given["shape"]
     plain, strided = (
-        worker.array_of(BY_NAME[name], bytearray(values.tobytes()), {**given, "strided": strided})
+        worker.array_from_bytes(
+            BY_NAME[name], bytearray(values.tobytes()), {**given, "strided": strided}
+        )
         for strided in ("", apart)
     )
     assert np.array_equal(np.asarray(plain), np.asarray(strided))

@@ -238,13 +238,13 @@ def loaded(monkeypatch):
 )
 def test_the_framework_of_a_function_is_told_by_its_code(code, likely, loaded):
     exec(code, loaded)
-    found = worker.description(loaded["f"])["frameworks"]
+    found = worker.describe_function(loaded["f"])["frameworks"]
     wanted = ["torch", "mlx", "numpy"] if code == "def f(x): return x" else [*likely, "numpy"]
     assert found == wanted
 
 
 def test_a_function_of_neither_is_tried_with_numpy_and_then_torch(loaded):
-    found = worker.description(json.loads)["frameworks"]
+    found = worker.describe_function(json.loads)["frameworks"]
     assert found == ["numpy", "torch"]
 
 
@@ -257,7 +257,7 @@ def test_what_posenc_cannot_make_is_no_error_of_the_function(monkeypatch):
     given = {"dtype": "float32", "shape": [2], "broadcast": [2], "reshape": [2], "bytes": 8}
     header = {"library": "jax", "arguments": [given], "named": {}, "in_place": []}
     with pytest.raises(Refused) as refused:
-        worker.called(lambda x: x, header, bytes(8))
+        worker.call_function(lambda x: x, header, bytes(8))
     assert str(refused.value) == (
         "cannot be given arrays of jax here (RuntimeError: no usable devices)"
     )

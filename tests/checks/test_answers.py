@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from posenc_cli.calls.answers import Returned, table_rows
-from posenc_cli.calls.arrangements import Arrangement, must_hold
+from posenc_cli.calls.arrangements import Arrangement, surely_supported
 from posenc_cli.calls.call_form import CallForm
 from posenc_cli.calls.called_function import CalledFunction
 from posenc_cli.checks import queries_and_keys
@@ -61,7 +61,7 @@ def test_a_function_surely_takes_what_is_no_more_than_the_form_it_takes(
     sequences, places, key_heads, must
 ):
     form = CallForm((), "numpy", 8, axes="bnhd")
-    assert must_hold(Arrangement(form, sequences, places, 5, 4, key_heads), form) == must
+    assert surely_supported(Arrangement(form, sequences, places, 5, 4, key_heads), form) == must
 
 
 def of_q_or_k(factors, positions):
