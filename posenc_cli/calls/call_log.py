@@ -82,7 +82,7 @@ CALL_RULES: tuple[tuple[str, Callable[[MadeCall], Integers]], ...] = (
         lambda call: np.arange(call.rows),
     ),
     (
-        "rows get the rotation of other positions: they count on from the first",
+        "rows get the rotation of other positions: consecutive ones from the first",
         lambda call: call.start + np.arange(call.rows),
     ),
 )

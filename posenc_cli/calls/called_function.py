@@ -128,7 +128,7 @@ class CalledFunction(ABC):
         if not self.signature.libraries:
             raise Unavailable(
                 f"--impl {abbreviated(self.target)}: {quoted_name(self.python)} has neither NumPy "
-                "nor torch, and so no arrays to call it with",
+                "nor torch, so posenc cannot make arrays for it",
                 hint="--python names the interpreter of another environment",
             )
 

@@ -124,7 +124,7 @@ def _head_count(file: str, name: str, width: Any, columns: int) -> int:
     try:
         nodes = import_module("onnx").load(file).graph.node
     except ModuleNotFoundError:
-        nodes, unread = [], " (posenc reads its nodes where the package onnx is installed)"
+        nodes, unread = [], " (posenc reads its nodes if the package onnx is installed)"
     else:
         unread = ""
     found = [
@@ -136,8 +136,8 @@ def _head_count(file: str, name: str, width: Any, columns: int) -> int:
     ]
     if not found:
         raise Refused(
-            f"cannot be called by posenc: how many heads its input {name} packs is not known, as "
-            f"neither its width is fixed nor its node has num_heads{unread}",
+            f"cannot be called by posenc: the number of heads in its input {name} is not known, "
+            f"because its width is not fixed and its node has no num_heads{unread}",
             why="own",
         )
     return int(found[0])

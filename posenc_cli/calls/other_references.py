@@ -359,7 +359,7 @@ def _response_fault(
         return None
     lengths = [np.linalg.norm(np.concatenate(results), axis=1) for results in (values, plain)]
     if value == ADDED and tried.differs(*lengths):
-        raise InvalidInput("it takes a mask of rows")
+        raise InvalidInput("it requires a mask of rows")
     how = "changes the result, which must not depend on it"
     message = f"{name} {'names another axis' if role.name == 'axis' else how}"
     return Irregularity(Cause.UNKNOWN, message, f"{called} change")

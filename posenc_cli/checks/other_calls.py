@@ -216,12 +216,16 @@ def _reader(
 ) -> Callable[[Loaded], list[ValueSubject]]:
     """Return a reader of values for sequences at these positions.
 
-    Without sequences, it reads values at the positions of ``request``.
+    Without sequences, it reads values at the positions of ``request``, and raises WrongShape for
+    values that the request cannot read, such as those of other heads.
     """
 
     def subjects(loaded: Loaded) -> list[ValueSubject]:
         if not sequences:
-            return [request.subject(loaded)]
+            try:
+                return [request.subject(loaded)]
+            except InvalidInput as error:
+                raise WrongShape(error.message) from None
         values = loaded.values
         several = len(sequences) > 1
         equal_places = several and not np.ptp(sequences, axis=0).any()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.requirements import Requirement
 
 NUMBERS = {
-    "context": "positions that the config as it is states",
+    "context": "context length stated by the config",
     "long-wavelengths": "pairs whose wavelength is longer than the trained length",
     "negative-from": "the first distance at which the sum of cosines is negative",
     "unseen": "frequency pairs with unseen angles at the new length",

@@ -207,7 +207,7 @@ def in_bfloat16(name):
 @pytest.mark.parametrize(
     ("graph", "said"),
     [
-        (reshaped, "how many heads its input x packs is not known"),
+        (reshaped, "the number of heads in its input x is not known"),
         (in_bfloat16, "its input x is of bfloat16, which NumPy lacks"),
     ],
 )

@@ -358,6 +358,16 @@ def test_scores_of_one_length_alone_are_told_on_the_first_line():
     assert "not tested: calls of other lengths" in report.verdict, str(report)
 
 
+def test_scores_of_one_number_of_heads_alone_are_told_on_the_first_line():
+    def of_eight(heads, seq_len):
+        assert heads
+        return posenc.bias("alibi", seq_len, heads=HEADS)
+
+    report = posenc.check("alibi", impl=of_eight, positions=N, heads=HEADS)
+    assert report.ok
+    assert "not tested: heads=" in report.verdict, str(report)
+
+
 @pytest.mark.parametrize("hidden", [0, 3])
 def test_masked_keys_are_told_on_the_first_line_and_a_mask_that_leaves_some_fails(hidden):
     def masked(num_heads, seq_len):

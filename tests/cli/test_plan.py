@@ -96,7 +96,7 @@ def test_what_is_required_decides_the_status(call, config):
     status, out, _ = call(*asked, "context>=1024")
     assert status == 1
     failed, what, *_ = out.splitlines()
-    assert failed == "FAILED: context>=1024: positions that the config as it is states: 256"
+    assert failed == "FAILED: context>=1024: context length stated by the config: 256"
     assert what.startswith("llama: set yarn, factor 4, for 1024 positions")
     status, out, _ = call(*asked, "unseen<=0,negative-from>=1024", "--json")
     found = json.loads(out)

@@ -96,7 +96,7 @@ def _grid_axes(e: Expected) -> Iterator[Change]:
             code=BugCode.AXIS,
         )
         yield Change(
-            f"the rows of the table run through the grid with {both} exchanged (column by column)",
+            f"the rows of the table run through the grid with {both} swapped (column by column)",
             places=partial(_in_other_grid_order, grid=grid, order=order),
             code=BugCode.GRID_ORDER,
         )
