@@ -166,7 +166,7 @@ def swin_v2(
     seed: Seed = 0,
     weights: WeightsFile = None,
 ) -> BucketBias:
-    """A small network's bias for each offset in rows and columns within a window."""
+    """A bias that a small network computes for each offset in rows and columns within a window."""
     rows, columns = _sides("window_size", window_size)
     trained = (rows, columns)
     if pretrained_window_size is not None:
@@ -244,7 +244,7 @@ def fire(
     ] = 0,
     weights: WeightsFile = None,
 ) -> BucketBias:
-    """FIRE: a small network's bias for the distance, normalized by the query's position.
+    """FIRE: a small network computes the bias from the distance, normalized by the position.
 
     >>> content = fire.bind({"heads": 2}).content
     >>> content.by, content.weights.rows, content.weights.columns

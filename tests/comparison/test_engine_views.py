@@ -272,7 +272,7 @@ def test_an_engine_that_rotates_other_layers_than_the_config_says_does_not_agree
     result = views({**usual, "no_rope_layers": [0, 0, 0, 1]})
     assert result.agree is False
     shown = " ".join(text(result).split())
-    assert "engines differs from transformers: llama.cpp" in shown
+    assert "other engines differs from transformers: llama.cpp" in shown
     assert (
         "llama.cpp: its graph leaves every fourth layer unrotated, regardless of no_rope_layers"
         in shown

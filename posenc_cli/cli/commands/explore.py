@@ -46,7 +46,7 @@ def explore(
     ] = None,
     output: PageOutput,
 ) -> None:
-    """Write a page that explains an encoding, with sliders.
+    """Write an interactive page that explains an encoding.
 
     posenc writes one file that needs no network. The page shows an encoding's values, its
     wavelengths by base and factor, the rotation of its pairs with q·k, and the similarity by

@@ -102,7 +102,7 @@ def _verdict_text(result: EngineViews) -> str:
     if not differing:
         return f"{'both' if len(readers) == 2 else f'all {len(readers)}'} engines agree"
     verb = "differs" if len(differing) == 1 else "differ"
-    count = f"{len(differing)} of {len(readers) + len(others)} engines {verb}"
+    count = f"{len(differing)} of {len(readers) + len(others) - 1} other engines {verb}"
     return f"{count} from {readers[0]}: {', '.join(differing)}"
 
 
