@@ -207,8 +207,9 @@ def test_all_engines_are_shown_beside_each_other(call, config):
     said = " ".join(out.split())
     assert said.startswith(
         "'gpt-oss-20b': model type gpt_oss: 4 of 10 other engines differ from transformers: "
-        "vllm-0.11, mlx-lm, llama.cpp, tensorrt-llm largest difference, vllm-0.11: 9 of 32 frequencies "
-        "differ, by up to ×1.763 (pair 17) next: posenc compare gpt-oss-20b --as vllm-0.11 "
+        "vllm-0.11, mlx-lm, llama.cpp, tensorrt-llm largest difference, vllm-0.11: "
+        "9 of 32 frequencies differ, by up to ×1.763 (pair 17) "
+        "next: posenc compare gpt-oss-20b --as vllm-0.11 "
     )
     assert "'llama-2-7b': model type llama: all 15 engines agree" in said
     assert max(map(len, out.splitlines())) <= 80

@@ -98,7 +98,7 @@ def users_folder(tmp_path_factory):
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     (folder / "my_model").mkdir()
     (folder / "my_model" / "rope.py").write_text(MY_MODEL)
-    own = PAGES[ROOT / "docs" / "encodings.md"].partition("## A function of yours")[2]
+    own = PAGES[ROOT / "docs" / "encodings.md"].partition("## Your own function")[2]
     (folder / "waves.py").write_text(re.findall(r"```python\n(.*?)```", own, re.DOTALL)[0])
     return folder
 
