@@ -59,7 +59,7 @@ def emit(
         option(
             "--reader",
             metavar="NAME",
-            help=f"add readers in source, to compile with your code: {','.join(READERS)}",
+            help=f"add source code of a reader, to compile with yours: {','.join(READERS)}",
             parse=partial(some_of, known=READERS),
             autocompletion=completed_from(READERS),
         ),

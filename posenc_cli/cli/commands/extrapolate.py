@@ -216,7 +216,7 @@ class FolderOptions(OptionGroup):
             "-o",
             metavar="FOLDER",
             help="a new folder for the run (request, seeds, versions, losses), or with --resume an "
-            "old one",
+            "existing one",
         ),
     ] = None
     resume: Annotated[bool, option("--resume", help="continue the run in --out")] = False

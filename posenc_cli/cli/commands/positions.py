@@ -88,15 +88,15 @@ def positions(
 ) -> int:
     """Print or check the position ids of a prompt.
 
-    The ids match those of the model's own code in transformers 5.24. Positions
-    of text count from 0 and restart in each packed sequence; RoBERTa and similar models start after
+    The ids match those of the model's own code in transformers 5.24. Text positions
+    start at 0 and restart in each packed sequence; RoBERTa and similar models start after
     the padding row. Decoders skip padding, as in generation; encoders such as BERT count it. In
     M-RoPE, each token of an image or a video has three ids: frame, row and column. Text after
     an image continues after the image's longer side.
 
     --check reads ids of shape (tokens,) or (batch, tokens), and for M-RoPE also (3, tokens) or (3,
-    batch, tokens). It ignores the ids of padding. If other ids differ, it names the causes that
-    reproduce all of them.
+    batch, tokens). It ignores the ids of padding. If any other id differs, it names only causes
+    that explain every id.
 
     Examples:
       posenc positions -m qwen2-vl-7b --text 5,3 --grid 1,34,46

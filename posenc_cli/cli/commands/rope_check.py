@@ -196,7 +196,7 @@ def rope_check(
         bool,
         option(
             "--plot",
-            help="draw the error by position below a failed report",
+            help="if the check fails, also draw the error by position",
         ),
     ] = False,
     verbose: Verbose = False,
