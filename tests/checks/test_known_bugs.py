@@ -405,6 +405,63 @@ def test_wrong_scores_are_named(case):
     assert_named(checked("alibi", values.astype(np.float32), heads=H), code, words)
 
 
+def kerple(r1, r2):
+    return -np.multiply.outer(np.broadcast_to(r1, 4), np.log1p(r2 * np.abs(AWAY)))
+
+
+def sandwich(base=1e4, pairs=64):
+    sums = np.cos(AWAY[..., None] * base ** (-np.arange(pairs) / pairs)).sum(-1)
+    return sums * (4 / (8 * np.arange(1, 5)))[:, None, None]
+
+
+MEASURED = {
+    "KERPLE's scale": ("kerple-log", "^parameter: r2 is 0.37, not 0.5$", kerple(1, 0.37), {}),
+    "both of KERPLE's": (
+        *("kerple-log", "^parameter: r1 is 1.3,2,3,4, not 1 and r2 is 0.25, not 0.5$"),
+        kerple([1.3, 2, 3, 4], 0.25),
+        {},
+    ),
+    "in bfloat16": (
+        *("kerple-log", "^parameter: r2 is 0.25, not 0.5 and table-precision: .* to bfloat16$"),
+        round_to_half(kerple(1, 0.25), "bfloat16"),
+        {},
+    ),
+    "KERPLE's power": (
+        *("kerple-power", "^parameter: r2 is 0.7, not 1$"),
+        np.broadcast_to(-0.5 * np.abs(AWAY) ** 0.7, (4, 20, 20)),
+        {},
+    ),
+    "the sandwich's base": ("sandwich", "^base: base is 500, not 10000$", sandwich(500), {}),
+    "the sandwich's width": ("sandwich", "^parameter: dim is 64, not 128$", sandwich(pairs=32), {}),
+    "ALiBi's bias": (
+        "alibi",
+        "^slopes: max_bias is 10, not 8$",
+        alibi(2.0 ** (-np.arange(2.5, 11, 2.5))),
+        {},
+    ),
+    "BLOOM's bias": (
+        *("alibi", "^slopes: max_bias is 10, not 8$"),
+        alibi(2.0 ** (-np.arange(2.5, 11, 2.5)), np.broadcast_to(POSITIONS, (20, 20))),
+        {"form": "bloom"},
+    ),
+    "an exponential": ("kerple-log", "^unknown", np.exp(kerple(1, 0.5)) - 1, {}),
+}
+"""Wrong parameters of biases, as the inverses of their formulas find them."""
+
+
+@pytest.mark.parametrize("case", MEASURED)
+def test_parameters_of_biases_are_measured(case):
+    scheme, words, values, given = MEASURED[case]
+    report = checked(scheme, values.astype(np.float32), heads=4, **given)
+    assert not report.ok
+    assert re.search(words, report.cause_text), report.cause_text
+
+
+def test_few_distances_show_no_parameters():
+    few = kerple(1.3, 0.25)[:, :5, :5].astype(np.float32)
+    assert checked("kerple-log", few, heads=4).cause == "unknown"
+
+
 SLOPES = {
     "from 0": ("slopes", "start at 0", 2.0 ** (-8 * np.arange(12) / 12)),
     "naive": ("slopes", "naive", 2.0 ** (-8 * np.arange(1, 13) / 12)),

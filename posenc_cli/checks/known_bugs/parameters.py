@@ -13,9 +13,14 @@ from posenc_cli.checks.known_bugs.arrangement import renumbered
 from posenc_cli.checks.known_bugs.bug import GITHUB, BugCode, KnownBug, multiplied, wave_columns
 from posenc_cli.checks.measured import measured_bases
 from posenc_cli.formulas.alibi import exact_slopes, rules_of
-from posenc_cli.formulas.inverse import KNOWN_BASES
+from posenc_cli.formulas.declare import Scheme
+from posenc_cli.formulas.inverse import KNOWN_BASES, MeasuredScores
 from posenc_cli.formulas.parameters import as_text
+from posenc_cli.inference.candidates import guesses_until_error
 from posenc_cli.inference.formats import HALVES, round_to_half
+from posenc_cli.inference.tolerance import real_format, rounded_to, unit
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.numerics.rounding import round_to
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -54,6 +59,8 @@ _USUAL: dict[str, tuple[Any, ...]] = {
     "pretrained_window_size": (None,),
 }
 """Values that libraries and models give to parameters with several usual values."""
+_FEWEST_OFFSETS = 8
+"""Fewest offsets whose scores show parameters; fewer fit by chance."""
 _DIGITS = 3
 """Digits of a base that people write; one with more is reported only if nothing else fits."""
 _MORE_HEADS = (8, 16, 32, 64, 128, 12, 24, 40, 48, 96, 112)
@@ -93,6 +100,41 @@ def _parameter_change(e: Expected, name: str, value: Any) -> Change:
         code=_CODES.get(name, BugCode.PARAMETER),
         remedy=f"compute with {name}={right}, or check against --set {name}={wrong}",
     )
+
+
+def _measured_parameters(e: Expected) -> Iterator[Change]:
+    """Yield changes to the parameters that the scheme's inverse finds in scores of earlier keys.
+
+    A change of one of them comes before the change of all.
+    """
+    inverse = e.source.inverse if isinstance(e.source, Scheme) else None
+    part = e.sample()
+    assert e.places.keys is not None
+    assert part.places.keys is not None
+    distances = part.places.keys - part.places.at[:, None]
+    offsets, first = np.unique(distances, return_index=True)
+    if inverse is None or e.lookup or e.head is not None or (offsets <= 0).sum() < _FEWEST_OFFSETS:
+        return
+    by_offset = part.found.reshape(len(e.found), -1)[:, first[offsets <= 0]]
+    stored = real_format(e.rounding or rounded_to(e.rule, e.dtype))
+    for by, where, values in (
+        ("offset", offsets[offsets <= 0], by_offset),
+        ("key", e.places.keys, e.found[:, int(np.argmax(e.places.at))]),
+    ):
+        measured = MeasuredScores(
+            *(by, where, values.astype(np.float64), where.size, False, 4 * unit(stored.name)),
+            partial(round_to, source=FLOAT64, target=stored),
+        )
+        for guess in guesses_until_error(e.source, inverse(np, measured)):
+            others = [
+                _parameter_change(e, name, value)
+                for name, value in guess.params.items()
+                if value != e.params.get(name, value) and not isinstance(value, str)
+            ]
+            yield from others
+            if len(others) > 1:
+                text = " and ".join(each.text for each in others)
+                yield Change(text, {k: v for each in others for k, v in each.params.items()})
 
 
 def _base_parameter(e: Expected) -> str | None:
@@ -285,6 +327,14 @@ BUGS = (
         f"{GITHUB}TransformerLensOrg/TransformerLens/pull/1681, "
         f"{GITHUB}NVIDIA/TensorRT/issues/3370, {GITHUB}huggingface/diffusers/pull/1369",
         ("rows", "scores", "slopes", "buckets"),
+    ),
+    KnownBug(
+        BugCode.PARAMETER,
+        _measured_parameters,
+        "use the reference's values",
+        f"{GITHUB}chijames/KERPLE (its parameters are trained)",
+        ("scores",),
+        solves=True,
     ),
     KnownBug(
         BugCode.FREQUENCY_RULE,
