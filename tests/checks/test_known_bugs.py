@@ -573,6 +573,16 @@ BUCKETS = {
         np.clip(-AWAY, -5, 5) + 5,
         {"max_distance": 5},
     ),
+    "T5's keys from 1": (
+        *("t5", "position-offset", r"keys are shifted by \+1"),
+        [t5(r + 1) for r in RELATIVE],
+        {},
+    ),
+    "DeBERTa's keys from −1": (
+        *("deberta", "position-offset", "keys are shifted by -1"),
+        [deberta(r + 1) for r in range(-600, 601)],
+        {},
+    ),
     "noise": ("t5", "unknown", "no known bug", RANDOM.integers(0, 32, 601), {}),
 }
 """Wrong buckets: the scheme, the code, the words, the values, the reference."""
