@@ -252,6 +252,16 @@ OTHERS = {
         OF_GRID.reshape(4, 6, 32).transpose(1, 0, 2).reshape(24, 32),
         MAE,
     ),
+    "columns × rows for rows × columns": (
+        *("sinusoidal-nd", "axis", "^axis: grid is 6x4, not 4x6$"),
+        np.concatenate([halves(at, EIGHTH) for at in grid(6, 4)[::-1]], 1),
+        MAE,
+    ),
+    "height for frames": (
+        *("sinusoidal-nd", "axis", "^axis: grid is 3x4x5, not 4x3x5$"),
+        frames_3d(),
+        {"dim": 64, "grid": "4x3x5", "convention": "cogvideox"},
+    ),
     "DETR's first place": (
         *("sinusoidal-nd", "position-offset", r"shifted by \+1"),
         np.concatenate([halves(X + 1, EIGHTH), halves(Y + 1, EIGHTH)], 1),

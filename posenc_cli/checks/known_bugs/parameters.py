@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals
 
 _UNTRIED_PARAMETERS = (
-    *("dim", "heads", "seed", "std", "hidden", "max_len", "weights", "grid", "window_size"),
+    *("dim", "heads", "seed", "std", "hidden", "max_len", "weights", "window_size"),
     *("form", "base", "max_period", "slopes"),
 )
 """Parameters that set a table's size or choose a table, or whose bugs have other rows."""
@@ -40,7 +41,7 @@ _CODES = {
     **dict.fromkeys(("order", "flip_sin_to_cos"), BugCode.COS_SIN_MISPAIRED),
     **dict.fromkeys(("base", "max_period"), BugCode.BASE),
     **dict.fromkeys(("spacing", "downscale_freq_shift"), BugCode.FREQUENCY_RULE),
-    **dict.fromkeys(("convention", "normalize", "base_size"), BugCode.AXIS),
+    **dict.fromkeys(("convention", "normalize", "base_size", "grid"), BugCode.AXIS),
     **dict.fromkeys(("num_buckets", "max_distance", "bucket_size"), BugCode.BUCKETS),
     **dict.fromkeys(("max_position", "bidirectional"), BugCode.BUCKETS),
     "max_bias": BugCode.SLOPES,
@@ -74,7 +75,8 @@ def _other_parameters(e: Expected) -> Iterator[Change]:
         right = e.params.get(name)
         if name in _UNTRIED_PARAMETERS or declared.rules.follows_length:
             continue
-        values = list(_USUAL.get(name, declared.choices or ()))
+        usual = _USUAL.get(name, declared.choices or ())
+        values: list[Any] = list(permutations(right) if name == "grid" and right else usual)
         if declared.type is bool:
             values = [False, True]
         elif not values and isinstance(right, int | float) and right:
