@@ -252,6 +252,11 @@ OTHERS = {
         OF_GRID.reshape(4, 6, 32).transpose(1, 0, 2).reshape(24, 32),
         MAE,
     ),
+    "merged patches": (
+        *("sinusoidal-nd", "grid-order", "^grid-order: tokens are ordered in 2×2 blocks"),
+        OF_GRID.reshape(2, 2, 3, 2, 32).transpose(0, 2, 1, 3, 4).reshape(24, 32),
+        MAE,
+    ),
     "columns × rows for rows × columns": (
         *("sinusoidal-nd", "axis", "^axis: grid is 6x4, not 4x6$"),
         np.concatenate([halves(at, EIGHTH) for at in grid(6, 4)[::-1]], 1),
