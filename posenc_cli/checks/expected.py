@@ -180,7 +180,7 @@ class Expected(Record):
             if content.weights is None or content.farthest is not None:
                 return np.asarray(rule(at.astype(np.int64)), np.float64)
             last = content.capacity.positions if content.capacity else content.weights.rows
-            exists = (at >= 0) & (at < last)
+            exists = (at >= -(self.params.get("offset") or 0)) & (at < last)
             rows = np.full((at.size, content.width), np.nan)
             rows[exists] = rule(at[exists].astype(np.int64))
             return rows

@@ -635,6 +635,10 @@ def test_rows_of_a_learned_table_that_are_moved_are_named(layers):
     weights, table, _ = layers["learned"]
     report = checked("learned", table[:68], weights=weights, offset=2)
     assert_named(report, "position-offset", "row 0 of the table, not row 2|offset is 0, not 2")
+    padded = table[[1] * 7 + [*range(2, 50)]]  # OPT's row of padding tokens
+    report = checked("learned", padded, weights=weights, offset=2)
+    words = r"the first 7 rows repeat the row of position -1; later positions are shifted by -7"
+    assert_named(report, "position-offset", words)
     report = checked("learned", table[5:], weights=weights)
     assert_named(report, "position-offset", "row 0 holds position 5, not 0")
     report = checked("learned", table[::-1], weights=weights)
