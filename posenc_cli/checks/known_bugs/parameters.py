@@ -87,20 +87,25 @@ def _other_parameters(e: Expected) -> Iterator[Change]:
         options[name] = [value for value in dict.fromkeys(values) if value != right]
     for name, values in options.items():
         for value in values:
-            yield _parameter_change(e, name, value)
+            yield _parameter_change(e, **{name: value})
 
 
-def _parameter_change(e: Expected, name: str, value: Any) -> Change:
-    separator = e.parameters[name].rules.separator
-    wrong, right = (
-        "none" if each is None else as_text(each, separator=separator)
-        for each in (value, e.params.get(name))
-    )
+def _parameter_change(e: Expected, **others: Any) -> Change:
+    """Return a change of parameters, in words, with the code of the first."""
+    texts = {
+        name: [
+            "none" if each is None else as_text(each, separator=e.parameters[name].rules.separator)
+            for each in (value, e.params.get(name))
+        ]
+        for name, value in others.items()
+    }
+    right = " ".join(f"{name}={own}" for name, (_, own) in texts.items())
+    wrong = " ".join(f"--set {name}={found}" for name, (found, _) in texts.items())
     return Change(
-        f"{name} is {wrong}, not {right}",
-        {name: value},
-        code=_CODES.get(name, BugCode.PARAMETER),
-        remedy=f"compute with {name}={right}, or check against --set {name}={wrong}",
+        " and ".join(f"{name} is {found}, not {own}" for name, (found, own) in texts.items()),
+        others,
+        code=_CODES.get(next(iter(others)), BugCode.PARAMETER),
+        remedy=f"compute with {right}, or check against {wrong}",
     )
 
 
@@ -128,15 +133,14 @@ def _measured_parameters(e: Expected) -> Iterator[Change]:
             partial(round_to, source=FLOAT64, target=stored),
         )
         for guess in guesses_until_error(e.source, inverse(np, measured)):
-            others = [
-                _parameter_change(e, name, value)
+            others = {
+                name: value
                 for name, value in guess.params.items()
                 if value != e.params.get(name, value) and not isinstance(value, str)
-            ]
-            yield from others
+            }
+            yield from (_parameter_change(e, **{name: others[name]}) for name in others)
             if len(others) > 1:
-                text = " and ".join(each.text for each in others)
-                yield Change(text, {k: v for each in others for k, v in each.params.items()})
+                yield _parameter_change(e, **others)
 
 
 def _base_parameter(e: Expected) -> str | None:
@@ -153,14 +157,14 @@ def _other_bases(e: Expected) -> Iterator[Change]:
     for base in measured_bases(e, float(e.params[name])) or KNOWN_BASES:
         if base != e.params[name] and base > 1:
             yield replace(
-                _parameter_change(e, name, base), general=base != float(f"{base:.{_DIGITS}g}")
+                _parameter_change(e, **{name: base}), general=base != float(f"{base:.{_DIGITS}g}")
             )
 
 
 def _usual_bases(e: Expected, _: int) -> Iterator[Change]:
     name = _base_parameter(e)
     others = (base for base in KNOWN_BASES if name and base != e.params[name])
-    yield from (_parameter_change(e, str(name), base) for base in others)
+    yield from (_parameter_change(e, **{str(name): base}) for base in others)
 
 
 def _other_exponents(e: Expected) -> Iterator[Change]:
