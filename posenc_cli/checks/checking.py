@@ -427,7 +427,10 @@ class Check(Record):
         diagnosis = () if examination.ok else _diagnosis(examination)
         unevaluated = subject.far_wider(reference) and not any(why.residual for why in diagnosis)
         notes = (*subject.notes, *self._sample_notes(rows), *_call_notes(subject))
+        title = reference.text
         if examination.ok:
+            if subject.is_tables and pairing and pairing.layout != reference.content.layout:
+                title += ", if the code reorders the columns, stored as halves"
             notes = (*order_notes(subject), *axis_notes(reference, rows), *notes)
         elif not examination.others_differ:
             notes += tuple(f"besides: {one.text}" for one in subject.other_calls)
@@ -451,7 +454,7 @@ class Check(Record):
             diagnosis=diagnosis,
             notes=notes,
             tolerance=examination.tolerance.reason,
-            title=reference.text,
+            title=title,
             curve=tuple(examination.survey.errors) if examination.survey else (),
             shares=tuple(examination.survey.shares) if examination.survey else (),
             of=self._sample_size(rows.positions),

@@ -180,7 +180,7 @@ class Expected(Record):
             if content.weights is None or content.farthest is not None:
                 return np.asarray(rule(at.astype(np.int64)), np.float64)
             last = content.capacity.positions if content.capacity else content.weights.rows
-            exists = (at >= 0) & (at < last)
+            exists = (at >= -(self.params.get("offset") or 0)) & (at < last)
             rows = np.full((at.size, content.width), np.nan)
             rows[exists] = rule(at[exists].astype(np.int64))
             return rows
@@ -315,17 +315,17 @@ class Expected(Record):
         other = self if change is None else self.with_change(change)
         if other.is_waves:
             return other.wave_tolerance(change)
-        rounding = unit(rounded_to(self.rule, self.dtype))
+        stored = rounded_to(self.rule, self.dtype)
+        rounding, floor = unit(stored), smallest(stored)
         if self.form == "slopes":
-            share, floor = slope_tolerance(other.params["heads"], self.rule, self.dtype), 0.0
+            share = slope_tolerance(other.params["heads"], self.rule, self.dtype)
         elif self.form == "scores":
-            share, floor = 2 * max(rounding, _UNIT_FLOAT32) + _SCORE_FORMULA, 1e-30
+            share, floor = 2 * max(rounding, _UNIT_FLOAT32) + _SCORE_FORMULA, max(floor, 1e-30)
             finite = np.where(np.isfinite(right), np.abs(right), 0)
             largest = finite.max(axis=(1, 2), keepdims=True)
             right = np.maximum(np.abs(right), _SMALL_SCORE * largest)
         else:
             share = _LOOKED_UP * max(rounding, _UNIT_FLOAT32)
-            floor = smallest(self.dtype)
         errors: NumberArray = share * np.abs(right) + floor
         return errors
 
@@ -336,7 +336,9 @@ class Expected(Record):
         rounding = change.rounding or self.rounding
         share = 0.0
         if rounding:  # truncation moves a value by up to twice as much, and toward 0
-            share = (2.02 if rounding == CUT_BFLOAT16 else 1.01) * unit(rounding.split()[0])
+            half = rounding.split()[0]
+            share = (2.02 if rounding == CUT_BFLOAT16 else 1.01) * unit(half)
+            allowed = allowed + smallest(half)
         added = 0.0 if self.vectors is None or not change.rounding else self.vectors
         size = np.abs(values + added)  # the sum was rounded, or the rows before the addition
         limit = allowed + share * (size if self.vectors is None else size + np.abs(values))

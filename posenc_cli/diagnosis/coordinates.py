@@ -201,7 +201,7 @@ def grid_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     if not np.array_equal(at, at[0] + steps * right):
         return
     tables: list[bytes] = []
-    for message, places in _token_orders(sizes):
+    for message, places in token_orders(sizes):
         table = at[0] + steps * np.stack(places(np.arange(count)), axis=1)
         # Skip an order that gives the same table as the right one or an earlier one.
         if table.tobytes() in (at.astype(float).tobytes(), *tables):
@@ -217,7 +217,7 @@ def _coordinate_lookup(table: RealRows) -> Callable[[Sample], RealRows]:
     return lambda sample: table[sample.positions % len(table)]
 
 
-def _token_orders(
+def token_orders(
     sizes: tuple[int, ...],
 ) -> Iterator[tuple[str, Callable[[Integers], tuple[Integers, ...]]]]:
     """Yield orders of the tokens of a grid, simplest first, as functions of the token numbers."""

@@ -252,6 +252,21 @@ OTHERS = {
         OF_GRID.reshape(4, 6, 32).transpose(1, 0, 2).reshape(24, 32),
         MAE,
     ),
+    "merged patches": (
+        *("sinusoidal-nd", "grid-order", "^grid-order: tokens are ordered in 2×2 blocks"),
+        OF_GRID.reshape(2, 2, 3, 2, 32).transpose(0, 2, 1, 3, 4).reshape(24, 32),
+        MAE,
+    ),
+    "columns × rows for rows × columns": (
+        *("sinusoidal-nd", "axis", "^axis: grid is 6x4, not 4x6$"),
+        np.concatenate([halves(at, EIGHTH) for at in grid(6, 4)[::-1]], 1),
+        MAE,
+    ),
+    "height for frames": (
+        *("sinusoidal-nd", "axis", "^axis: grid is 3x4x5, not 4x3x5$"),
+        frames_3d(),
+        {"dim": 64, "grid": "4x3x5", "convention": "cogvideox"},
+    ),
     "DETR's first place": (
         *("sinusoidal-nd", "position-offset", r"shifted by \+1"),
         np.concatenate([halves(X + 1, EIGHTH), halves(Y + 1, EIGHTH)], 1),
@@ -405,6 +420,63 @@ def test_wrong_scores_are_named(case):
     assert_named(checked("alibi", values.astype(np.float32), heads=H), code, words)
 
 
+def kerple(r1, r2):
+    return -np.multiply.outer(np.broadcast_to(r1, 4), np.log1p(r2 * np.abs(AWAY)))
+
+
+def sandwich(base=1e4, pairs=64):
+    sums = np.cos(AWAY[..., None] * base ** (-np.arange(pairs) / pairs)).sum(-1)
+    return sums * (4 / (8 * np.arange(1, 5)))[:, None, None]
+
+
+MEASURED = {
+    "KERPLE's scale": ("kerple-log", "^parameter: r2 is 0.37, not 0.5$", kerple(1, 0.37), {}),
+    "both of KERPLE's": (
+        *("kerple-log", "^parameter: r1 is 1.3,2,3,4, not 1 and r2 is 0.25, not 0.5$"),
+        kerple([1.3, 2, 3, 4], 0.25),
+        {},
+    ),
+    "in bfloat16": (
+        *("kerple-log", "^parameter: r2 is 0.25, not 0.5 and table-precision: .* to bfloat16$"),
+        round_to_half(kerple(1, 0.25), "bfloat16"),
+        {},
+    ),
+    "KERPLE's power": (
+        *("kerple-power", "^parameter: r2 is 0.7, not 1$"),
+        np.broadcast_to(-0.5 * np.abs(AWAY) ** 0.7, (4, 20, 20)),
+        {},
+    ),
+    "the sandwich's base": ("sandwich", "^base: base is 500, not 10000$", sandwich(500), {}),
+    "the sandwich's width": ("sandwich", "^parameter: dim is 64, not 128$", sandwich(pairs=32), {}),
+    "ALiBi's bias": (
+        "alibi",
+        "^slopes: max_bias is 10, not 8$",
+        alibi(2.0 ** (-np.arange(2.5, 11, 2.5))),
+        {},
+    ),
+    "BLOOM's bias": (
+        *("alibi", "^slopes: max_bias is 10, not 8$"),
+        alibi(2.0 ** (-np.arange(2.5, 11, 2.5)), np.broadcast_to(POSITIONS, (20, 20))),
+        {"form": "bloom"},
+    ),
+    "an exponential": ("kerple-log", "^unknown", np.exp(kerple(1, 0.5)) - 1, {}),
+}
+"""Wrong parameters of biases, as the inverses of their formulas find them."""
+
+
+@pytest.mark.parametrize("case", MEASURED)
+def test_parameters_of_biases_are_measured(case):
+    scheme, words, values, given = MEASURED[case]
+    report = checked(scheme, values.astype(np.float32), heads=4, **given)
+    assert not report.ok
+    assert re.search(words, report.cause_text), report.cause_text
+
+
+def test_few_distances_show_no_parameters():
+    few = kerple(1.3, 0.25)[:, :5, :5].astype(np.float32)
+    assert checked("kerple-log", few, heads=4).cause == "unknown"
+
+
 SLOPES = {
     "from 0": ("slopes", "start at 0", 2.0 ** (-8 * np.arange(12) / 12)),
     "naive": ("slopes", "naive", 2.0 ** (-8 * np.arange(1, 13) / 12)),
@@ -516,6 +588,16 @@ BUCKETS = {
         np.clip(-AWAY, -5, 5) + 5,
         {"max_distance": 5},
     ),
+    "T5's keys from 1": (
+        *("t5", "position-offset", r"keys are shifted by \+1"),
+        [t5(r + 1) for r in RELATIVE],
+        {},
+    ),
+    "DeBERTa's keys from −1": (
+        *("deberta", "position-offset", "keys are shifted by -1"),
+        [deberta(r + 1) for r in range(-600, 601)],
+        {},
+    ),
     "noise": ("t5", "unknown", "no known bug", RANDOM.integers(0, 32, 601), {}),
 }
 """Wrong buckets: the scheme, the code, the words, the values, the reference."""
@@ -553,6 +635,10 @@ def test_rows_of_a_learned_table_that_are_moved_are_named(layers):
     weights, table, _ = layers["learned"]
     report = checked("learned", table[:68], weights=weights, offset=2)
     assert_named(report, "position-offset", "row 0 of the table, not row 2|offset is 0, not 2")
+    padded = table[[1] * 7 + [*range(2, 50)]]  # OPT's row of padding tokens
+    report = checked("learned", padded, weights=weights, offset=2)
+    words = r"the first 7 rows repeat the row of position -1; later positions are shifted by -7"
+    assert_named(report, "position-offset", words)
     report = checked("learned", table[5:], weights=weights)
     assert_named(report, "position-offset", "row 0 holds position 5, not 0")
     report = checked("learned", table[::-1], weights=weights)

@@ -120,6 +120,28 @@ def test_scores_of_learned_tables_pass(golden, tmp_path):
         assert checked("swin", arrays[f"swin_{window}"], **given).ok
 
 
+@pytest.mark.parametrize("size", [2e-2, 1e-4, 1e-7])
+def test_float16_passes_below_its_smallest_normal_number(size, tmp_path):
+    """Below 2^-14 float16 has fixed steps, so half a step is more than its relative error."""
+    table = np.random.default_rng(5).normal(0, size, (32, 64)).astype(np.float32)
+    np.save(tmp_path / "table.npy", table)
+    given = {"weights": str(tmp_path / "table.npy")}
+    rounded = table.astype(np.float16)
+    assert checked("learned", rounded, dim=64, **given).ok
+    wider = rounded.astype(np.float32)
+    assert checked("learned", wider, rule="float16", dim=64, **given).ok
+    coarse = checked("learned", wider, dim=64, **given)
+    assert coarse.cause_text == "table-precision: the values were rounded to float16"
+    away = np.arange(8)[None] - np.arange(8)[:, None]  # T5 gives each a bucket of its own
+    scores = table.T[:, np.abs(away) + 16 * (away > 0)]
+    assert checked("t5", scores.astype(np.float16), heads=64, **given).ok
+
+
+def test_float16_slopes_pass_below_its_smallest_normal_number():
+    slopes = 2.0 ** (-24 * np.arange(1, 65) / 64)
+    assert checked("alibi", slopes, kind="slopes", dtype="float16", heads=64, max_bias=24).ok
+
+
 def test_kerple_passes_where_a_causal_mask_hides_later_keys(golden):
     _, arrays = golden("kerple")
     given = {

@@ -190,6 +190,21 @@ def test_the_next_step_of_the_other_layout_is_its_option_where_that_check_passes
     assert "--layout" not in json.loads(out)["next"]
 
 
+def test_line_1_says_that_halves_suit_interleaved_pairs_only_with_code_that_reorders_them(
+    files, monkeypatch, call
+):
+    """DeepSeek's code does; GPT-J's, which repeats each value, does not."""
+    monkeypatch.chdir(files)
+    asked = (*CHECK[:3], "--dim", "64", *subject("tables"), "--positions=0:512")
+    for layout, condition in (
+        ("interleaved", ", if the code reorders the columns, stored as halves"),
+        ("half", ""),
+    ):
+        status, out, _ = call(*asked, "--layout", layout, "--json")
+        rest = json.loads(out)["verdict"].partition(f"layout={layout}")[2]
+        assert (status, rest) == (0, condition)
+
+
 def test_the_next_step_of_transposed_tables_is_to_transpose_them(call, tmp_path):
     tables = posenc.tables("llama-3-8b", 300)
     for name, table in zip(("cos", "sin"), tables, strict=True):

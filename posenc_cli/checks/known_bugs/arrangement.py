@@ -95,24 +95,27 @@ def _grid_axes(e: Expected) -> Iterator[Change]:
             make=partial(_along_axes, order=order),
             code=BugCode.AXIS,
         )
-        yield Change(
-            f"the rows of the table run through the grid with {both} swapped (column by column)",
-            places=partial(_in_other_grid_order, grid=grid, order=order),
-            code=BugCode.GRID_ORDER,
-        )
+    from posenc_cli.diagnosis.coordinates import token_orders  # slow to import
+
+    for text, coordinates in token_orders(grid):
+        places = partial(_in_token_order, grid=grid, coordinates=coordinates)
+        yield Change(text, places=places, code=BugCode.GRID_ORDER)
 
 
 def _along_axes(e: Expected, *, order: tuple[int, ...]) -> RealRows:
     return e.waves(e.angle_positions(order) * e.frequencies)
 
 
-def _in_other_grid_order(
-    places: ValuePlaces, _: Expected, *, grid: tuple[int, ...], order: tuple[int, ...]
+def _in_token_order(
+    places: ValuePlaces,
+    _: Expected,
+    *,
+    grid: tuple[int, ...],
+    coordinates: Callable[[Integers], tuple[Integers, ...]],
 ) -> ValuePlaces:
-    """Return the places of rows that run through the grid with its axes in another order."""
-    along = np.unravel_index(places.at.astype(np.int64), [grid[axis] for axis in order])
-    coordinates = [along[order.index(axis)] for axis in range(len(grid))]
-    return ValuePlaces(np.asarray(np.ravel_multi_index(coordinates, grid), np.int64))
+    """Return the places of rows whose tokens have other coordinates of the grid."""
+    at = np.ravel_multi_index(coordinates(places.at.astype(np.int64)), grid)
+    return ValuePlaces(np.asarray(at, np.int64))
 
 
 def renumbered(text: str, rule: Callable[[Expected, Integers, Integers], Integers]) -> Change:

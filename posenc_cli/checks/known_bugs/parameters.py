@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +14,14 @@ from posenc_cli.checks.known_bugs.arrangement import renumbered
 from posenc_cli.checks.known_bugs.bug import GITHUB, BugCode, KnownBug, multiplied, wave_columns
 from posenc_cli.checks.measured import measured_bases
 from posenc_cli.formulas.alibi import exact_slopes, rules_of
-from posenc_cli.formulas.inverse import KNOWN_BASES
+from posenc_cli.formulas.declare import Scheme
+from posenc_cli.formulas.inverse import KNOWN_BASES, MeasuredScores
 from posenc_cli.formulas.parameters import as_text
+from posenc_cli.inference.candidates import guesses_until_error
 from posenc_cli.inference.formats import HALVES, round_to_half
+from posenc_cli.inference.tolerance import real_format, rounded_to, unit
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.numerics.rounding import round_to
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals
 
 _UNTRIED_PARAMETERS = (
-    *("dim", "heads", "seed", "std", "hidden", "max_len", "weights", "grid", "window_size"),
+    *("dim", "heads", "seed", "std", "hidden", "max_len", "weights", "window_size"),
     *("form", "base", "max_period", "slopes"),
 )
 """Parameters that set a table's size or choose a table, or whose bugs have other rows."""
@@ -35,7 +41,7 @@ _CODES = {
     **dict.fromkeys(("order", "flip_sin_to_cos"), BugCode.COS_SIN_MISPAIRED),
     **dict.fromkeys(("base", "max_period"), BugCode.BASE),
     **dict.fromkeys(("spacing", "downscale_freq_shift"), BugCode.FREQUENCY_RULE),
-    **dict.fromkeys(("convention", "normalize", "base_size"), BugCode.AXIS),
+    **dict.fromkeys(("convention", "normalize", "base_size", "grid"), BugCode.AXIS),
     **dict.fromkeys(("num_buckets", "max_distance", "bucket_size"), BugCode.BUCKETS),
     **dict.fromkeys(("max_position", "bidirectional"), BugCode.BUCKETS),
     "max_bias": BugCode.SLOPES,
@@ -54,6 +60,8 @@ _USUAL: dict[str, tuple[Any, ...]] = {
     "pretrained_window_size": (None,),
 }
 """Values that libraries and models give to parameters with several usual values."""
+_FEWEST_OFFSETS = 8
+"""Fewest offsets whose scores show parameters; fewer fit by chance."""
 _DIGITS = 3
 """Digits of a base that people write; one with more is reported only if nothing else fits."""
 _MORE_HEADS = (8, 16, 32, 64, 128, 12, 24, 40, 48, 96, 112)
@@ -67,7 +75,8 @@ def _other_parameters(e: Expected) -> Iterator[Change]:
         right = e.params.get(name)
         if name in _UNTRIED_PARAMETERS or declared.rules.follows_length:
             continue
-        values = list(_USUAL.get(name, declared.choices or ()))
+        usual = _USUAL.get(name, declared.choices or ())
+        values: list[Any] = list(permutations(right) if name == "grid" and right else usual)
         if declared.type is bool:
             values = [False, True]
         elif not values and isinstance(right, int | float) and right:
@@ -78,21 +87,60 @@ def _other_parameters(e: Expected) -> Iterator[Change]:
         options[name] = [value for value in dict.fromkeys(values) if value != right]
     for name, values in options.items():
         for value in values:
-            yield _parameter_change(e, name, value)
+            yield _parameter_change(e, **{name: value})
 
 
-def _parameter_change(e: Expected, name: str, value: Any) -> Change:
-    separator = e.parameters[name].rules.separator
-    wrong, right = (
-        "none" if each is None else as_text(each, separator=separator)
-        for each in (value, e.params.get(name))
-    )
+def _parameter_change(e: Expected, **others: Any) -> Change:
+    """Return a change of parameters, in words, with the code of the first."""
+    texts = {
+        name: [
+            "none" if each is None else as_text(each, separator=e.parameters[name].rules.separator)
+            for each in (value, e.params.get(name))
+        ]
+        for name, value in others.items()
+    }
+    right = " ".join(f"{name}={own}" for name, (_, own) in texts.items())
+    wrong = " ".join(f"--set {name}={found}" for name, (found, _) in texts.items())
     return Change(
-        f"{name} is {wrong}, not {right}",
-        {name: value},
-        code=_CODES.get(name, BugCode.PARAMETER),
-        remedy=f"compute with {name}={right}, or check against --set {name}={wrong}",
+        " and ".join(f"{name} is {found}, not {own}" for name, (found, own) in texts.items()),
+        others,
+        code=_CODES.get(next(iter(others)), BugCode.PARAMETER),
+        remedy=f"compute with {right}, or check against {wrong}",
     )
+
+
+def _measured_parameters(e: Expected) -> Iterator[Change]:
+    """Yield changes to the parameters that the scheme's inverse finds in scores of earlier keys.
+
+    A change of one of them comes before the change of all.
+    """
+    inverse = e.source.inverse if isinstance(e.source, Scheme) else None
+    part = e.sample()
+    assert e.places.keys is not None
+    assert part.places.keys is not None
+    distances = part.places.keys - part.places.at[:, None]
+    offsets, first = np.unique(distances, return_index=True)
+    if inverse is None or e.lookup or e.head is not None or (offsets <= 0).sum() < _FEWEST_OFFSETS:
+        return
+    by_offset = part.found.reshape(len(e.found), -1)[:, first[offsets <= 0]]
+    stored = real_format(e.rounding or rounded_to(e.rule, e.dtype))
+    for by, where, values in (
+        ("offset", offsets[offsets <= 0], by_offset),
+        ("key", e.places.keys, e.found[:, int(np.argmax(e.places.at))]),
+    ):
+        measured = MeasuredScores(
+            *(by, where, values.astype(np.float64), where.size, False, 4 * unit(stored.name)),
+            partial(round_to, source=FLOAT64, target=stored),
+        )
+        for guess in guesses_until_error(e.source, inverse(np, measured)):
+            others = {
+                name: value
+                for name, value in guess.params.items()
+                if value != e.params.get(name, value) and not isinstance(value, str)
+            }
+            yield from (_parameter_change(e, **{name: others[name]}) for name in others)
+            if len(others) > 1:
+                yield _parameter_change(e, **others)
 
 
 def _base_parameter(e: Expected) -> str | None:
@@ -109,14 +157,14 @@ def _other_bases(e: Expected) -> Iterator[Change]:
     for base in measured_bases(e, float(e.params[name])) or KNOWN_BASES:
         if base != e.params[name] and base > 1:
             yield replace(
-                _parameter_change(e, name, base), general=base != float(f"{base:.{_DIGITS}g}")
+                _parameter_change(e, **{name: base}), general=base != float(f"{base:.{_DIGITS}g}")
             )
 
 
 def _usual_bases(e: Expected, _: int) -> Iterator[Change]:
     name = _base_parameter(e)
     others = (base for base in KNOWN_BASES if name and base != e.params[name])
-    yield from (_parameter_change(e, str(name), base) for base in others)
+    yield from (_parameter_change(e, **{str(name): base}) for base in others)
 
 
 def _other_exponents(e: Expected) -> Iterator[Change]:
@@ -285,6 +333,14 @@ BUGS = (
         f"{GITHUB}TransformerLensOrg/TransformerLens/pull/1681, "
         f"{GITHUB}NVIDIA/TensorRT/issues/3370, {GITHUB}huggingface/diffusers/pull/1369",
         ("rows", "scores", "slopes", "buckets"),
+    ),
+    KnownBug(
+        BugCode.PARAMETER,
+        _measured_parameters,
+        "use the reference's values",
+        f"{GITHUB}chijames/KERPLE (its parameters are trained)",
+        ("scores",),
+        solves=True,
     ),
     KnownBug(
         BugCode.FREQUENCY_RULE,

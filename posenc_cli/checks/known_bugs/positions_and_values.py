@@ -340,7 +340,7 @@ BUGS = (
         _moved_keys,
         "count queries and keys from the same position",
         f"{GITHUB}vllm-project/vllm/pull/945, {GITHUB}lucidrains/x-transformers/pull/103",
-        ("scores",),
+        ("scores", "buckets"),
         examples=_usual_key_moves,
     ),
     KnownBug(
