@@ -362,9 +362,7 @@ def positions_at(
 def progression_of(
     pairs: ComplexRows, rows: Integers, frequencies: Reals
 ) -> tuple[Fraction, Fraction] | None:
-    """Return the first position and the step of rows at evenly spaced positions, of any sign.
-
-    ``rows`` (n,) are the row numbers of ``pairs``. None if most rows are not evenly spaced.
+    """Return the first position and the step of ``rows`` (n,), or None if most have no even step.
 
     >>> rows = np.arange(40)
     >>> at = np.exp(1j * np.multiply.outer(0.5 - 0.25 * rows, [1.0, 0.1, 0.01]))

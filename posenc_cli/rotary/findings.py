@@ -418,10 +418,7 @@ def _worst_partner(
     parts: Callable[[SubjectBlock], tuple[_MapParts, _MapParts]],
     worst: WorstDeviation,
 ) -> Partner | None:
-    """Return the n whose score with m, the worst position, is farthest from that of the rotations.
-
-    Every n is compared, m itself too. None if no score of m is a number.
-    """
+    """Return the n, perhaps m itself, whose score with the worst position m has the largest error."""
 
     def column(parts_of_map: _MapParts) -> _PairParts:
         major, minor = parts_of_map
