@@ -270,10 +270,7 @@ def _settled_guesses(scheme: Scheme, guess: Guess, measured: Measured) -> Iterat
 def _solution(
     scheme: Scheme, guess: Guess, name: str, measured: Measured
 ) -> tuple[float, float] | None:
-    """Return the value of one parameter that fits all rates best, and its error from their scatter.
-
-    Newton's method starts at the value of the guess.
-    """
+    """Find by Newton's method the value of one parameter that fits all rates, and its error."""
     value, error = float(guess.params[name]), 0.0
     with np.errstate(all="ignore"):
         spread = measured.errors / np.abs(measured.values)  # (pairs,)

@@ -418,7 +418,7 @@ def _worst_partner(
     parts: Callable[[SubjectBlock], tuple[_MapParts, _MapParts]],
     worst: WorstDeviation,
 ) -> Partner | None:
-    """Return the n, perhaps m itself, whose score with the worst position m has the largest error."""
+    """Return the n, perhaps m itself, whose score with the worst position m is most wrong."""
 
     def column(parts_of_map: _MapParts) -> _PairParts:
         major, minor = parts_of_map
