@@ -172,6 +172,7 @@ def rope_check(
         engine=lambda request: choice.engine(request.plan()),
         positions=choice.positions,
         rule=rule,
+        context=choice.context[0] if choice.context else 0,
     )
     try:
         return RopeReport(**check.report().as_dict())

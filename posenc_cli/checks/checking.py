@@ -181,7 +181,8 @@ class Check(Record):
     """A check to run: the reference for each sequence length, the positions, and the tolerance.
 
     ``encoding(seq_len)`` returns the reference for a length, ``engine(request)`` the engine that
-    computes it. ``positions`` are the requested ones; None chooses some that suit the subject.
+    computes it. ``positions`` are the requested ones; None chooses some that suit the subject and
+    the ``context`` of a model.
     """
 
     asked: CheckRequest
@@ -189,6 +190,7 @@ class Check(Record):
     engine: Callable[[Request], Engine]
     positions: Positions | None
     rule: ToleranceRule
+    context: int = 0
     progress: Progress | None = None
 
     def report(self) -> Report:
@@ -386,7 +388,8 @@ class Check(Record):
             )
         if waves.growth is not None:
             return probing_positions(2048)
-        return probing_positions(context_of(encoding.bound.params))
+        known = min(self.context, CONTEXT)
+        return probing_positions(max(known, context_of(encoding.bound.params)))
 
     def _reference(self, encoding: Encoding, positions: Positions) -> Reference:
         request = _request(encoding, positions)

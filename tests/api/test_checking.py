@@ -197,3 +197,16 @@ def test_a_report_speaks_of_arguments_and_of_its_own_notes():
     assert "(report.notes lists them)" in told
     assert "verbose" not in told
     assert any(note.startswith("called as ") for note in report.notes)
+
+
+def test_a_model_is_checked_up_to_the_context_of_its_config():
+    """Llama 3.1 extends 8192 positions by 8, but its config states 131072."""
+    cos, sin = posenc.tables("llama-3.1-8b", 65536)
+
+    def clamped(x, positions):
+        at = np.minimum(positions, 65535)
+        a, b = x[..., :64], x[..., 64:]
+        return np.concatenate([a * cos[at] - b * sin[at], b * cos[at] + a * sin[at]], -1)
+
+    report = posenc.rope_check("llama-3.1-8b", impl=clamped)
+    assert (report.ok, str(report.cause)) == (False, "position-offset")

@@ -242,6 +242,7 @@ def rope_check(
                 engine=lambda request: choice.engine(request.plan()),
                 positions=choice.positions,
                 rule="exact" if strict else tol,
+                context=choice.context[0] if choice.context else 0,
                 progress=progress,
             ).report()
     except SubjectError as failure:
