@@ -114,13 +114,14 @@ def _measured_parameters(e: Expected) -> Iterator[Change]:
 
     A change of one of them comes before the change of all.
     """
-    inverse = e.source.inverse if isinstance(e.source, Scheme) else None
+    if not isinstance(e.source, Scheme) or e.source.inverse is None:
+        return
     part = e.sample()
     assert e.places.keys is not None
     assert part.places.keys is not None
     distances = part.places.keys - part.places.at[:, None]
     offsets, first = np.unique(distances, return_index=True)
-    if inverse is None or e.lookup or e.head is not None or (offsets <= 0).sum() < _FEWEST_OFFSETS:
+    if e.lookup or e.head is not None or (offsets <= 0).sum() < _FEWEST_OFFSETS:
         return
     by_offset = part.found.reshape(len(e.found), -1)[:, first[offsets <= 0]]
     stored = real_format(e.rounding or rounded_to(e.rule, e.dtype))
@@ -132,7 +133,7 @@ def _measured_parameters(e: Expected) -> Iterator[Change]:
             *(by, where, values.astype(np.float64), where.size, False, 4 * unit(stored.name)),
             partial(round_to, source=FLOAT64, target=stored),
         )
-        for guess in guesses_until_error(e.source, inverse(np, measured)):
+        for guess in guesses_until_error(e.source, e.source.inverse(np, measured)):
             others = {
                 name: value
                 for name, value in guess.params.items()
