@@ -24,6 +24,7 @@ LONGEST_NAME = 64
 _ROPE_LIKE = re.compile(
     r"rope|rotary|theta|yarn|mscale|partial|alibi|_freq_factor|(short|long)_factor"
     r"|original_max_pos|max_sequence_length|attention_factor|llama_4_scaling|dual_chunk|dynamic_ntk|use_logn"
+    r"|initial_context_length|use_nope"
 )
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "embed_dim", "depth")
 _LAYER_LIKE = re.compile(
@@ -31,6 +32,7 @@ _LAYER_LIKE = re.compile(
     r"|^layer_(?!norm|drop|scale|id|num|count|init|act|bias|dim|size|wise|decay)"
     r"|(?:window|attention|attn|layers?|block|rope)_patterns?$"
     r"|^attn_type_list$|^_?block_types$|^attention_types$"
+    r"|^full_attention_interval$|^full_attn_idxs$|^global_attn_every_n_layers$"
 )
 """Keys that state the types of layers, or a setting of sliding layers alone."""
 _WINDOW_LIKE = re.compile(r"window(?!.*_patterns?$)")

@@ -59,6 +59,7 @@ _NEUTRAL = {
 
 OLMo's ``rope_full_precision`` computes rotations in float32, as transformers always does.
 """
+_UNROTATED = ("use_nope", "mla_use_nope")
 _OBJECTS = ("rope_parameters", "rope_scaling")
 _ON_AXES = ("use_mrope", "rope_3d", "position_embedding_xdrope")
 _IDLE = ("offset_alibi",)
@@ -97,6 +98,8 @@ class ValuesInUse:
             return "base", [group.params["base"].value for group in self._layers_with_base(key)]
         if key in _ROTATES:
             return "rotation", [bool(self.rotating)]
+        if key in _UNROTATED:
+            return "NoPE setting", [not self.rotating]
         for keys, quantity, value_in in _QUANTITIES:
             if key in keys:
                 return quantity, [*map(value_in, self.rotating)]
@@ -135,6 +138,11 @@ def _is_interleaved(layers: Layers) -> bool:
     return bool(layers.values().get("layout") == "interleaved")
 
 
+def _original_context(layers: Layers) -> Any:
+    stated = layers.params.get(_LENGTHS[0]) or layers.derived.get("context")
+    return getattr(stated, "value", None)
+
+
 def _same(value: Any, other: Any) -> bool:
     """Return whether two JSON values are equal; true does not equal 1."""
     return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)
@@ -161,7 +169,7 @@ def _possible_patterns(value: Any, layers: range) -> Iterator[Iterable[Any]]:
     elif value and isinstance(value, str | list) and all(isinstance(kind, str) for kind in value):
         yield (value[layer % len(value)] for layer in layers)
     elif isinstance(value, list):
-        whole = len(value) >= len(layers)
+        whole = len(value) >= len(layers) and value != [*layers]
         yield map(str, value[: len(layers)]) if whole else (layer in value for layer in layers)
 
 
@@ -228,6 +236,7 @@ _QUANTITIES: tuple[tuple[tuple[str, ...], str, Callable[[Layers], Any]], ...] = 
     (_WIDTHS, "rotary dim", _rotary_dim),
     (_INTERLEAVED, "interleaved layout", _is_interleaved),
     (_HALVES, "half layout", lambda group: not _is_interleaved(group)),
+    (("initial_context_length",), "original context", _original_context),
 )
 """Keys that state a quantity of all rotating layers, its name, and the function that returns it."""
 
