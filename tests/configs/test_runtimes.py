@@ -551,9 +551,9 @@ STEP = {
 @pytest.mark.parametrize(
     ("changed", "error", "why"),
     [
-        ({"rope_theta": [5e6, 1e4, 2e4]}, OtherLayers, "base and share of each layer"),
+        ({"rope_theta": [5e6, 1e4, 2e4]}, OtherLayers, "base and share for each layer"),
         ({"rope_theta": [5e6, 1e4]}, InvalidInput, "2 values, fewer than there are layers"),
-        ({"layer_types": None}, OtherLayers, "base and share of each layer"),
+        ({"layer_types": None}, OtherLayers, "base and share for each layer"),
         ({"yarn_only_types": None}, UnknownReading, "layers other than full ones are scaled"),
         ({"rope_scaling": {"type": "linear", "factor": 2.0}}, UnknownReading, "rope_scaling.type"),
     ],
