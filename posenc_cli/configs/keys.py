@@ -383,8 +383,8 @@ class FamilyKeys(FamilyReader):
         if default:
             self.notes.size(self.text.path(key), size)
         for name, value in stated.items():
-            self.notes.warnings.append(
-                f"{self.text.path(name)} {json_text(value)} has no effect: transformers' "
-                f"{self.family.model_type} reads {self.text.path(key)}"
+            self.notes.ineffective(
+                Sourced(value, self.text.path(name)),
+                f"transformers' {self.family.model_type} reads {self.text.path(key)}",
             )
         return size

@@ -199,6 +199,7 @@ def test_a_size_by_another_name_is_no_default_where_it_is_the_same():
     assert "hidden_size is not given: 768 is the default of nomic_bert" in other.warnings[0]
     words = "n_embd 1024 has no effect: transformers' nomic_bert reads hidden_size"
     assert words in other.warnings
+    assert other.contradicted == ("n_embd", "n_positions")
 
 
 @pytest.mark.parametrize(
