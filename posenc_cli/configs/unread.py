@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES
-from posenc_cli.configs.keys import Keys, printable, states_layer_types, states_window
-from posenc_cli.configs.layer_types import KNOWN
+from posenc_cli.configs.keys import FULL_LAYERS, Keys, printable, states_layer_types, states_window
+from posenc_cli.configs.layer_types import KNOWN, numbered
 from posenc_cli.configs.resolved import WINDOW_OF_ALL, json_text
 from posenc_cli.configs.rope_rules import RENAMED
 from posenc_cli.records import Record
@@ -155,6 +155,12 @@ def _is_layer_pattern(in_use: ValuesInUse, key: str, value: Any) -> bool:
     if key == "hybrid_layer_pattern":  # MiMo's own list: 1 is a sliding window
         slides = {layer: group.slides for group in in_use.layers for layer in group.layers}
         return bool(value == [int(slides[layer]) for layer in sorted(slides)])
+    if key in FULL_LAYERS:
+        full = {layer for group in in_use.layers if not group.slides for layer in group.layers}
+        count = len(numbered(in_use.text.count("num_hidden_layers")))
+        every = range(count or max(full, default=0) + 1)
+        expected = [layer in full for layer in every]
+        return any([*map(bool, each)] == expected for each in _possible_patterns(value, every))
     kinds = {layer: i for i, group in enumerate(in_use.layers) for layer in group.layers}
     every = range(max(kinds) + 1 if kinds else 0)
     actual = _numbered_kinds(map(kinds.get, every))

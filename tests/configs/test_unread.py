@@ -279,6 +279,10 @@ FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention
         ("modernbert", [FULL] + [SLIDING] * 3, "global_attn_every_n_layers", 4, 8),
         ("lfm2", ["conv"] * 3 + [FULL], "full_attn_idxs", [3, 7], [2, 7]),
         ("lfm2", [FULL], "full_attn_idxs", [*range(8)], [2, 7]),
+        ("lfm2", ["conv"] * 3 + [FULL] + ["conv"] * 4, "full_attn_idxs", [3], [0, 1, 2]),
+        ("lfm2", [FULL, "conv"], "full_attn_idxs", [0, 2, 4, 6], [1, 3, 5, 7]),
+        ("qwen3_next", [LINEAR] * 3 + [FULL] + [LINEAR] * 4, "full_attention_interval", None, 4),
+        ("afmoe", [FULL] + [SLIDING] * 7, "global_attn_every_n_layers", 8, 4),
         ("mine", [LINEAR] * 3 + [FULL], "full_attention_interval", 4, 8),
         ("gemma3_text", [SLIDING] * 3 + [FULL], "sliding_window_pattern", 4, 8),
     ],
@@ -287,6 +291,8 @@ def test_a_key_about_layers_that_contradicts_layer_types_is_doubtful(
     model_type, cycle, key, agreeing, other
 ):
     """transformers reads these keys only if the config has no layer_types."""
+    bare = {**_hybrid(model_type, cycle, **{key: agreeing}), "num_hidden_layers": None}
+    assert key not in resolve(bare).unread  # then layer_types says how many layers there are
     plain = resolve(_hybrid(model_type, cycle))
     assert resolve(_hybrid(model_type, cycle, **{key: agreeing})).unread == plain.unread
     found = resolve(_hybrid(model_type, cycle, **{key: other}))
@@ -306,6 +312,15 @@ def test_a_flag_of_models_without_positions_that_says_otherwise_is_doubtful():
     kimi = {"model_type": "kimi_linear", "hidden_size": 512, "num_hidden_layers": 4}
     assert resolve({**kimi, "mla_use_nope": True}).unread == ()
     assert resolve({**kimi, "mla_use_nope": False}).unread == ("mla_use_nope",)
+
+
+@pytest.mark.parametrize("use_mem_rope", [True, False])
+def test_the_long_context_of_zamba_2_is_not_read(use_mem_rope):
+    """Zamba2Config sets max_position_embeddings to 16384 for use_long_context."""
+    zamba = {"model_type": "zamba2", "layers_block_type": ["hybrid"], "hidden_size": 512}
+    zamba |= {"num_attention_heads": 8, "use_mem_rope": use_mem_rope}
+    assert resolve({**zamba, "use_long_context": False}).unread == ()
+    assert resolve({**zamba, "use_long_context": True}).unread == ("use_long_context",)
 
 
 @pytest.mark.parametrize("key", ["model_max_length", "max_position_embeddings"])
