@@ -106,8 +106,10 @@ def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
     new, old = rope.text("rope_type"), rope.text("type")
     if old is not None and new is None and not rope.reads_type:
         if RENAMED.get(old.value, old.value) != "default":
-            reads = f"transformers' {keys.family.model_type} reads only rope_type"
-            keys.notes.ineffective(old, f"{reads}, and scales nothing")
+            keys.notes.ineffective(
+                old,
+                f"transformers' {keys.family.model_type} reads only rope_type, and scales nothing",
+            )
         return "default"
     stated = first(new, old)
     types = keys.family.types or tuple(RULES)

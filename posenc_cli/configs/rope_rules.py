@@ -53,8 +53,11 @@ def default(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Para
     if stated is not None and not family.known:
         interleaved = Sourced(stated.value is True, stated.source)
     elif stated is not None and stated.value is not interleaved.value:
-        way = "one by one" if interleaved.value else "in whole sections"
-        keys.notes.ineffective(stated, f"{family.model_type} assigns pairs to axes {way}")
+        keys.notes.ineffective(
+            stated,
+            f"{family.model_type} assigns pairs to axes "
+            f"{'one by one' if interleaved.value else 'in whole sections'}",
+        )
     if interleaved.value:
         params["interleaved"] = interleaved
     if "order" in mrope:

@@ -59,7 +59,6 @@ _NEUTRAL = {
 
 OLMo's ``rope_full_precision`` computes rotations in float32, as transformers always does.
 """
-_UNROTATED = ("use_nope", "mla_use_nope")
 _OBJECTS = ("rope_parameters", "rope_scaling")
 _ON_AXES = ("use_mrope", "rope_3d", "position_embedding_xdrope")
 _IDLE = ("offset_alibi",)
@@ -98,8 +97,6 @@ class ValuesInUse:
             return "base", [group.params["base"].value for group in self._layers_with_base(key)]
         if key in _ROTATES:
             return "rotation", [bool(self.rotating)]
-        if key in _UNROTATED:
-            return "NoPE setting", [not self.rotating]
         for keys, quantity, value_in in _QUANTITIES:
             if key in keys:
                 return quantity, [*map(value_in, self.rotating)]
@@ -138,11 +135,6 @@ def _is_interleaved(layers: Layers) -> bool:
     return bool(layers.values().get("layout") == "interleaved")
 
 
-def _original_context(layers: Layers) -> Any:
-    stated = layers.params.get(_LENGTHS[0]) or layers.derived.get("context")
-    return getattr(stated, "value", None)
-
-
 def _same(value: Any, other: Any) -> bool:
     """Return whether two JSON values are equal; true does not equal 1."""
     return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)
@@ -157,10 +149,10 @@ def _is_layer_pattern(in_use: ValuesInUse, key: str, value: Any) -> bool:
         return bool(value == [int(slides[layer]) for layer in sorted(slides)])
     if key in FULL_LAYERS:
         full = {layer for group in in_use.layers if not group.slides for layer in group.layers}
-        count = len(numbered(in_use.text.count("num_hidden_layers")))
-        every = range(count or max(full, default=0) + 1)
-        expected = [layer in full for layer in every]
-        return any([*map(bool, each)] == expected for each in _possible_patterns(value, every))
+        numbers = numbered(in_use.text.count("num_hidden_layers"))
+        every = range(len(numbers) or max(full, default=0) + 1)
+        patterns = _possible_patterns(value, every)
+        return [layer in full for layer in every] in ([*map(bool, each)] for each in patterns)
     kinds = {layer: i for i, group in enumerate(in_use.layers) for layer in group.layers}
     every = range(max(kinds) + 1 if kinds else 0)
     actual = _numbered_kinds(map(kinds.get, every))
@@ -242,7 +234,11 @@ _QUANTITIES: tuple[tuple[tuple[str, ...], str, Callable[[Layers], Any]], ...] = 
     (_WIDTHS, "rotary dim", _rotary_dim),
     (_INTERLEAVED, "interleaved layout", _is_interleaved),
     (_HALVES, "half layout", lambda group: not _is_interleaved(group)),
-    (("initial_context_length",), "original context", _original_context),
+    (
+        ("initial_context_length",),
+        "original context",
+        lambda g: getattr(g.params.get(_LENGTHS[0]) or g.derived.get("context"), "value", None),
+    ),
 )
 """Keys that state a quantity of all rotating layers, its name, and the function that returns it."""
 
@@ -254,6 +250,7 @@ _RULES = (
     lambda in_use, key, value: (
         key in _ON_AXES and value is any(group.scheme == "mrope" for group in in_use.layers)
     ),
+    lambda in_use, key, value: key.endswith("use_nope") and value is not bool(in_use.rotating),
     # base or window of sliding layers, if the config states layer types and no layer slides
     lambda in_use, key, _value: (
         (key in LOCAL_BASES or key == "sliding_window")
