@@ -24,13 +24,17 @@ LONGEST_NAME = 64
 _ROPE_LIKE = re.compile(
     r"rope|rotary|theta|yarn|mscale|partial|alibi|_freq_factor|(short|long)_factor"
     r"|original_max_pos|max_sequence_length|attention_factor|llama_4_scaling|dual_chunk|dynamic_ntk|use_logn"
+    r"|initial_context_length|use_nope|use_long_context"
 )
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "embed_dim", "depth")
+FULL_LAYERS = ("full_attention_interval", "full_attn_idxs", "global_attn_every_n_layers")
+"""Keys that state which layers have full attention, by a period or a list."""
 _LAYER_LIKE = re.compile(
     r"^hybrid_(?!override_pattern)|^swa_(?!num_|v_head)"
     r"|^layer_(?!norm|drop|scale|id|num|count|init|act|bias|dim|size|wise|decay)"
     r"|(?:window|attention|attn|layers?|block|rope)_patterns?$"
     r"|^attn_type_list$|^_?block_types$|^attention_types$"
+    rf"|^({'|'.join(FULL_LAYERS)})$"
 )
 """Keys that state the types of layers, or a setting of sliding layers alone."""
 _WINDOW_LIKE = re.compile(r"window(?!.*_patterns?$)")
@@ -87,6 +91,7 @@ _EMPTY_IF_FALSE = (
     "use_dynamic_ntk",
     "use_logn_attn",
     "use_mem_rope",
+    "use_long_context",
     "rotary_value",
 )
 """Keys that say nothing if they are false."""
@@ -381,8 +386,8 @@ class FamilyKeys(FamilyReader):
         if default:
             self.notes.size(self.text.path(key), size)
         for name, value in stated.items():
-            self.notes.warnings.append(
-                f"{self.text.path(name)} {json_text(value)} has no effect: transformers' "
-                f"{self.family.model_type} reads {self.text.path(key)}"
+            self.notes.ineffective(
+                Sourced(value, self.text.path(name)),
+                f"transformers' {self.family.model_type} reads {self.text.path(key)}",
             )
         return size

@@ -70,9 +70,10 @@ def groups(keys: FamilyKeys) -> list[Group]:
     types = _types(keys)
     if types and family.last and types[-1] != family.last:
         if keys.text.has("layer_types"):
-            keys.notes.warnings.append(
+            keys.notes.doubt(
+                keys.text.path("layer_types"),
                 f"{keys.text.path('layer_types')} ends in {types[-1]}: transformers makes the last "
-                f"layer of {family.model_type} {family.last}, and warns"
+                f"layer of {family.model_type} {family.last}, and warns",
             )
         types[-1] = family.last
     bases = _layer_bases(keys, len(types))

@@ -64,6 +64,7 @@ _SYNONYMS = (
     ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
     ("hidden_size", "n_embd", "d_model"),
     ("max_position_embeddings", "n_positions"),
+    ("model_max_length", "max_position_embeddings"),
 )
 """Keys that transformers treats as equal in the configs of these families."""
 

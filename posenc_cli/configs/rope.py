@@ -105,10 +105,11 @@ def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
     """
     new, old = rope.text("rope_type"), rope.text("type")
     if old is not None and new is None and not rope.reads_type:
-        keys.notes.warnings.append(
-            f"{old.source} {json_text(old.value)} has no effect: transformers' "
-            f"{keys.family.model_type} reads only rope_type, and scales nothing"
-        )
+        if RENAMED.get(old.value, old.value) != "default":
+            keys.notes.ineffective(
+                old,
+                f"transformers' {keys.family.model_type} reads only rope_type, and scales nothing",
+            )
         return "default"
     stated = first(new, old)
     types = keys.family.types or tuple(RULES)

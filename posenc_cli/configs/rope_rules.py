@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.keys import CONTEXT, ORIGINAL, first
-from posenc_cli.configs.resolved import Sourced, json_text
+from posenc_cli.configs.resolved import Sourced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -53,10 +53,10 @@ def default(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Para
     if stated is not None and not family.known:
         interleaved = Sourced(stated.value is True, stated.source)
     elif stated is not None and stated.value is not interleaved.value:
-        keys.notes.warnings.append(
-            f"{stated.source} {json_text(stated.value)} has no effect: "
+        keys.notes.ineffective(
+            stated,
             f"{family.model_type} assigns pairs to axes "
-            f"{'one by one' if interleaved.value else 'in whole sections'}"
+            f"{'one by one' if interleaved.value else 'in whole sections'}",
         )
     if interleaved.value:
         params["interleaved"] = interleaved
@@ -159,6 +159,8 @@ def _yarn_attention_factor(keys: FamilyKeys, rope: RopeObject) -> Params:
             f"{only.source} alone has no effect on cosines and sines: transformers needs both "
             "mscale and mscale_all_dim, and not 0; the attention factor is 0.1 ln(factor) + 1"
         )
+        if "mscale" in given or not keys.family.slice:  # latent attention scales its softmax by it
+            keys.notes.contradicted.append(only.source)
     return given if len(given) == 2 else {}
 
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES
-from posenc_cli.configs.keys import Keys, printable, states_layer_types, states_window
-from posenc_cli.configs.layer_types import KNOWN
+from posenc_cli.configs.keys import FULL_LAYERS, Keys, printable, states_layer_types, states_window
+from posenc_cli.configs.layer_types import KNOWN, numbered
 from posenc_cli.configs.resolved import WINDOW_OF_ALL, json_text
 from posenc_cli.configs.rope_rules import RENAMED
 from posenc_cli.records import Record
@@ -147,6 +147,12 @@ def _is_layer_pattern(in_use: ValuesInUse, key: str, value: Any) -> bool:
     if key == "hybrid_layer_pattern":  # MiMo's own list: 1 is a sliding window
         slides = {layer: group.slides for group in in_use.layers for layer in group.layers}
         return bool(value == [int(slides[layer]) for layer in sorted(slides)])
+    if key in FULL_LAYERS:
+        full = {layer for group in in_use.layers if not group.slides for layer in group.layers}
+        numbers = numbered(in_use.text.count("num_hidden_layers"))
+        every = range(len(numbers) or max(full, default=0) + 1)
+        patterns = _possible_patterns(value, every)
+        return [layer in full for layer in every] in ([*map(bool, each)] for each in patterns)
     kinds = {layer: i for i, group in enumerate(in_use.layers) for layer in group.layers}
     every = range(max(kinds) + 1 if kinds else 0)
     actual = _numbered_kinds(map(kinds.get, every))
@@ -161,7 +167,7 @@ def _possible_patterns(value: Any, layers: range) -> Iterator[Iterable[Any]]:
     elif value and isinstance(value, str | list) and all(isinstance(kind, str) for kind in value):
         yield (value[layer % len(value)] for layer in layers)
     elif isinstance(value, list):
-        whole = len(value) >= len(layers)
+        whole = len(value) >= len(layers) and value != [*layers]
         yield map(str, value[: len(layers)]) if whole else (layer in value for layer in layers)
 
 
@@ -228,6 +234,11 @@ _QUANTITIES: tuple[tuple[tuple[str, ...], str, Callable[[Layers], Any]], ...] = 
     (_WIDTHS, "rotary dim", _rotary_dim),
     (_INTERLEAVED, "interleaved layout", _is_interleaved),
     (_HALVES, "half layout", lambda group: not _is_interleaved(group)),
+    (
+        ("initial_context_length",),
+        "original context",
+        lambda g: getattr(g.params.get(_LENGTHS[0]) or g.derived.get("context"), "value", None),
+    ),
 )
 """Keys that state a quantity of all rotating layers, its name, and the function that returns it."""
 
@@ -239,6 +250,7 @@ _RULES = (
     lambda in_use, key, value: (
         key in _ON_AXES and value is any(group.scheme == "mrope" for group in in_use.layers)
     ),
+    lambda in_use, key, value: key.endswith("use_nope") and value is not bool(in_use.rotating),
     # base or window of sliding layers, if the config states layer types and no layer slides
     lambda in_use, key, _value: (
         (key in LOCAL_BASES or key == "sliding_window")

@@ -89,6 +89,9 @@ def test_what_transformers_ignores_is_warned_of():
     assert ignored.layer("full_attention").scheme == "rope"
     assert 'rope_scaling.type "linear" has no effect' in ignored.warnings[0]
     assert ignored.unread == ("rope_scaling.factor",)
+    assert ignored.contradicted == ("rope_scaling.type",)
+    plain = resolve({**legacy, "rope_scaling": {"type": "default"}})
+    assert not any("rope_scaling" in each for each in plain.warnings)
 
 
 def test_the_original_context_at_the_top_rules_unless_ropes_differ_by_layer_type():
@@ -116,6 +119,9 @@ def test_an_mscale_alone_is_warned_of():
     resolved = resolve({**LLAMA, "rope_scaling": {**YARN, "mscale": 0.707, "mscale_all_dim": 0}})
     assert "mscale" not in resolved.layer().params
     assert "rope_scaling.mscale alone has no effect" in resolved.warnings[-1]
+    assert "rope_scaling.mscale" in resolved.contradicted
+    latent = resolve({"model_type": "deepseek_v3", "rope_scaling": {**YARN, "mscale_all_dim": 1.0}})
+    assert "rope_scaling.mscale_all_dim" not in latent.contradicted
     assert resolved.layer().derived["attention_factor"].value == pytest.approx(1.1386294361119891)
 
 

@@ -44,6 +44,8 @@ def test_how_axes_are_dealt_out_is_the_models_and_a_config_that_differs_is_told(
         (layers,) = resolve(config).layers
         assert layers.values().get("interleaved", False) is interleaved
         assert told(config, "mrope_interleaved") == (stated is not interleaved)
+        doubt = () if stated is interleaved else ("rope_scaling.mrope_interleaved",)
+        assert resolve(config).contradicted == doubt
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,7 @@ def test_the_last_layer_of_gemma_4_is_full_whatever_its_config_lists():
         ("full_attention", (0, 1)),
     ]
     assert any("layer_types ends in sliding_attention" in each for each in resolved.warnings)
+    assert resolved.contradicted == ("layer_types",)
 
 
 MIMO = {"model_type": "mimo_v2_flash", "num_hidden_layers": 7}

@@ -32,6 +32,17 @@ def test_each_says_where_its_code_was_read():
         assert (remote.family.when is None) == (remote.otherwise is None)
 
 
+_OWNERS = ("internlm", "openbmb", "xiaomimimo")
+
+
+def test_code_in_a_repository_of_others_is_not_said_to_be_the_owners():
+    for name, remote in families.remotes().items():
+        owner = remote.evidence.split("/")[3].lower()
+        others = {"mimo_v2": "; NVIDIA's implementation"}.get(name, "; a copy")
+        own = owner in _OWNERS and name != "baichuan"
+        assert own or remote.evidence.endswith(others), name
+
+
 def test_glm_4s_own_code_turns_half_of_a_head_in_neighbours_by_a_base_times_the_ratio():
     layers = resolve(GLM4).layer()
     assert layers.values() == {

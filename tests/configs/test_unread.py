@@ -199,6 +199,7 @@ def test_a_size_by_another_name_is_no_default_where_it_is_the_same():
     assert "hidden_size is not given: 768 is the default of nomic_bert" in other.warnings[0]
     words = "n_embd 1024 has no effect: transformers' nomic_bert reads hidden_size"
     assert words in other.warnings
+    assert other.contradicted == ("n_embd", "n_positions")
 
 
 @pytest.mark.parametrize(
@@ -253,6 +254,93 @@ def test_a_list_of_layers_that_tells_the_same_ones_apart_is_no_finding(key, agre
     config |= {"hidden_size": 512, "num_attention_heads": 8, "rope_theta": 1e4}
     assert resolve({**config, key: agreeing}).unread == ()
     assert resolve({**config, key: other}).unread == (key,)
+
+
+def _hybrid(model_type, cycle, **keys):
+    sizes = {"hidden_size": 512, "num_attention_heads": 8, "num_hidden_layers": 8}
+    sizes |= {"head_dim": 64, "qk_rope_head_dim": 64, "qk_nope_head_dim": 64}
+    bases = {"rope_theta": 1e4, "rope_local_base_freq": 1e4, "partial_rotary_factor": 1.0}
+    window = {"sliding_window": 128}
+    types = [*cycle] * (8 // len(cycle))
+    return {"model_type": model_type, **sizes, **bases, **window, "layer_types": types, **keys}
+
+
+FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
+
+
+@pytest.mark.parametrize(
+    ("model_type", "cycle", "key", "agreeing", "other"),
+    [
+        ("qwen3_next", [LINEAR] * 3 + [FULL], "full_attention_interval", 4, 8),
+        ("qwen3_5_text", [LINEAR] * 3 + [FULL], "full_attention_interval", 4, 2),
+        ("qwen3_5_moe_text", [LINEAR] * 3 + [FULL], "full_attention_interval", 4, 2),
+        ("bailing_hybrid", [LINEAR] * 3 + [FULL], "layer_group_size", 4, 8),
+        ("afmoe", [SLIDING] * 3 + [FULL], "global_attn_every_n_layers", 4, 8),
+        ("modernbert", [FULL] + [SLIDING] * 3, "global_attn_every_n_layers", 4, 8),
+        ("lfm2", ["conv"] * 3 + [FULL], "full_attn_idxs", [3, 7], [2, 7]),
+        ("lfm2", [FULL], "full_attn_idxs", [*range(8)], [2, 7]),
+        ("lfm2", ["conv"] * 3 + [FULL] + ["conv"] * 4, "full_attn_idxs", [3], [0, 1, 2]),
+        ("lfm2", [FULL, "conv"], "full_attn_idxs", [0, 2, 4, 6], [1, 3, 5, 7]),
+        ("qwen3_next", [LINEAR] * 3 + [FULL] + [LINEAR] * 4, "full_attention_interval", None, 4),
+        ("afmoe", [FULL] + [SLIDING] * 7, "global_attn_every_n_layers", 8, 4),
+        ("mine", [LINEAR] * 3 + [FULL], "full_attention_interval", 4, 8),
+        ("gemma3_text", [SLIDING] * 3 + [FULL], "sliding_window_pattern", 4, 8),
+    ],
+)
+def test_a_key_about_layers_that_contradicts_layer_types_is_doubtful(
+    model_type, cycle, key, agreeing, other
+):
+    """transformers reads these keys only if the config has no layer_types."""
+    bare = {**_hybrid(model_type, cycle, **{key: agreeing}), "num_hidden_layers": None}
+    assert key not in resolve(bare).unread  # then layer_types says how many layers there are
+    plain = resolve(_hybrid(model_type, cycle))
+    assert resolve(_hybrid(model_type, cycle, **{key: agreeing})).unread == plain.unread
+    found = resolve(_hybrid(model_type, cycle, **{key: other}))
+    assert found.unread == (*plain.unread, key)
+    assert any(key in each for each in found.warnings)
+
+
+def test_the_group_size_of_bailing_hybrid_says_which_layers_have_attention():
+    """BailingHybridConfig builds layer_types from layer_group_size, which is 6 by default."""
+    config = _hybrid("bailing_hybrid", [FULL], layer_types=None)
+    assert resolve(config).layer().layers == (5,)
+    assert resolve({**config, "layer_group_size": 4}).layer().layers == (3, 7)
+
+
+def test_a_flag_of_models_without_positions_that_says_otherwise_is_doubtful():
+    """KimiMLAAttention of transformers rotates nothing, whatever mla_use_nope says."""
+    kimi = {"model_type": "kimi_linear", "hidden_size": 512, "num_hidden_layers": 4}
+    assert resolve({**kimi, "mla_use_nope": True}).unread == ()
+    assert resolve({**kimi, "mla_use_nope": False}).unread == ("mla_use_nope",)
+
+
+@pytest.mark.parametrize("use_mem_rope", [True, False])
+def test_the_long_context_of_zamba_2_is_not_read(use_mem_rope):
+    """Zamba2Config sets max_position_embeddings to 16384 for use_long_context."""
+    zamba = {"model_type": "zamba2", "layers_block_type": ["hybrid"], "hidden_size": 512}
+    zamba |= {"num_attention_heads": 8, "use_mem_rope": use_mem_rope}
+    assert resolve({**zamba, "use_long_context": False}).unread == ()
+    assert resolve({**zamba, "use_long_context": True}).unread == ("use_long_context",)
+
+
+@pytest.mark.parametrize("key", ["model_max_length", "max_position_embeddings"])
+def test_kimi_linear_has_two_names_for_its_context(key):
+    """They are one key of KimiLinearConfig, by its attribute_map."""
+    kimi = {"model_type": "kimi_linear", "hidden_size": 512, "num_hidden_layers": 4}
+    context = resolve({**kimi, key: 131072}).layer().derived["context"]
+    assert (context.value, context.source) == (131072, key)
+
+
+def test_the_initial_context_length_of_gpt_oss_is_its_original_context():
+    """openai/gpt-oss-20b states both; transformers reads only that of rope_scaling."""
+    sizes = {"hidden_size": 512, "num_attention_heads": 8, "head_dim": 64}
+    yarn = {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 4096}
+    config = {"model_type": "gpt_oss", **sizes, "rope_theta": 150000, "rope_scaling": yarn}
+    same = resolve({**config, "initial_context_length": 4096})
+    assert (same.unread, same.warnings) == ((), resolve(config).warnings)
+    other = resolve({**config, "initial_context_length": 8192})
+    assert other.unread == ("initial_context_length",)
+    assert "the original context here is 4096" in other.headlines[0]
 
 
 @pytest.mark.parametrize("key", ["hybrid_layer_pattern", "swa_rope_theta", "layer_kinds"])
