@@ -11,9 +11,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from posenc_cli import encode
+from posenc_cli.errors import InvalidInput
 from posenc_cli.files.reading import read_array
 from posenc_cli.identification.search import identify, identify_files
 from posenc_cli.inference.evidence import Evidence
+from posenc_cli.inference.trial import Hypothesis, try_hypothesis
 from tests.examples import examples
 from tests.identification.drawn_tables import KINDS, SCHEMES, any_tables
 
@@ -88,6 +90,7 @@ OTHERS = {
         None,
     ),
     "rotations on both sides of 0": ("rope", {"dim": 64}, "-40:60", "complex"),
+    "shares, falling": ("normalized", {"dim": 256}, "147:-1:-1", None),
 }  # fmt: skip
 """What was not recognized before, of every kind."""
 _ALIKE = 64
@@ -141,6 +144,26 @@ def test_a_rotation_that_generate_writes_is_given_back(name):
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_generate_writes_is_given_back(name):
     assert_command_gives_back(table_of(*OTHERS[name]), "float32")
+
+
+@pytest.mark.long
+def test_a_length_that_bfloat16_hides_gives_every_value_or_its_uncertainty():
+    def found(where, **params):
+        array = encode("normalized", where, dtype="float32", round_to="bfloat16", dim=8, **params)
+        return identify(Evidence.of_arrays(array, dtype="bfloat16")).match
+
+    to_the_end, before_it = found("4800:4883"), found("100:183", seq_len=6000)
+    assert (to_the_end.equal, to_the_end.uncertainty) == (1, {})
+    assert to_the_end.positions.length == to_the_end.params["seq_len"]
+    assert abs(before_it.params["seq_len"] - 6000) <= before_it.uncertainty["seq_len"]
+
+
+def test_positions_that_generate_refuses_are_not_tried():
+    evidence = Evidence.of_arrays(encode("normalized", 83, dim=8))
+    for first in (-1, 1):
+        past = Hypothesis("normalized", {"dim": 8, "seq_len": 83}, (None,), evidence.rows + first)
+        with pytest.raises(InvalidInput, match="no row"):
+            try_hypothesis(past, evidence)
 
 
 def assert_command_gives_back(array, dtype):
