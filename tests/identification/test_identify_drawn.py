@@ -146,6 +146,36 @@ def test_what_generate_writes_is_given_back(name):
     assert_command_gives_back(table_of(*OTHERS[name]), "float32")
 
 
+PLAIN = {
+    "every third position": (
+        "rope-proportional", {"dim": 64, "partial": 0.25, "factor": 1.0}, "0:273:3", "cos-full"
+    ),
+    "every third, of a base that no model uses": (
+        "rope-proportional", {"dim": 32, "base": 1234.5, "partial": 0.25}, "0:273:3", "cos-full"
+    ),
+    "few pairs of a base that no model uses": (
+        "rope-proportional", {"dim": 32, "base": 1234.5, "partial": 0.25}, 91, "cos-sin"
+    ),
+    "float16 angles": (
+        "rope-linear", {"dim": 16, "base": 1234.5, "factor": 4.0}, 79, "angles", "float16"
+    ),
+}  # fmt: skip
+"""Tables for which a rarer scheme, factor or position fitted as well."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", PLAIN)
+def test_the_plainest_parameters_are_named_and_give_every_value_back(name):
+    scheme, params, where, table, *stored = PLAIN[name]
+    array = table_of(scheme, params, where, table, *stored)
+    match = identify(Evidence.of_arrays(array)).match
+    assert match is not None
+    assert (match.scheme, match.equal) == (scheme, 1)
+    assert params.items() <= {**match.params, "arithmetic": match.arithmetic}.items()
+    (command,) = match.commands
+    assert np.array_equal(written_by(command), array)
+
+
 @pytest.mark.long
 def test_a_length_that_bfloat16_hides_gives_every_value_or_its_uncertainty():
     def found(where, **params):
