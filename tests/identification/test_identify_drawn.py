@@ -90,6 +90,14 @@ OTHERS = {
         None,
     ),
     "rotations on both sides of 0": ("rope", {"dim": 64}, "-40:60", "complex"),
+    **{
+        f"{table} at {where}": ("rope", {"dim": 64}, where, table)
+        for where in ("100:-1:-1", "300:200:-1", "-40:60") for table in ("cos", "sin", "cos-full")
+    },
+    "sines of scaled rotations, falling": ("rope-linear", {"dim": 64}, "112:-1:-1", "sin-full"),
+    "few rotating pairs, falling": (
+        "rope-proportional", {"dim": 80, "base": 1e7, "partial": 0.25}, "105:-1:-1", "angles"
+    ),
     "shares, falling": ("normalized", {"dim": 256}, "147:-1:-1", None),
 }  # fmt: skip
 """What was not recognized before, of every kind."""
