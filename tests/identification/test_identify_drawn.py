@@ -98,6 +98,18 @@ OTHERS = {
     "few rotating pairs, falling": (
         "rope-proportional", {"dim": 80, "base": 1e7, "partial": 0.25}, "105:-1:-1", "angles"
     ),
+    **{
+        f"four axes, {table}": (
+            "rope-axial", {"dim": 128, "convention": "flux2", "grid": "3x5x2x4"}, None, table
+        )
+        for table in ("cos-sin", "cos")
+    },
+    "cropped cosines": (
+        "rope-axial",
+        {"dim": 64, "convention": "cogvideox", "grid": "4x7x6", "base_size": "16x6", "base": 5e4},
+        None,
+        "cos-full",
+    ),
     "shares, falling": ("normalized", {"dim": 256}, "147:-1:-1", None),
 }  # fmt: skip
 """What was not recognized before, of every kind."""
@@ -166,6 +178,14 @@ PLAIN = {
     ),
     "float16 angles": (
         "rope-linear", {"dim": 16, "base": 1234.5, "factor": 4.0}, 79, "angles", "float16"
+    ),
+    "spread by a scale, as float32 code does": (
+        "sinusoidal-nd",
+        {
+            "dim": 64, "grid": (4, 6, 8), "convention": "cogvideox",
+            "interpolation_scale": (2.0,), "arithmetic": "float32",
+        },
+        None, None,
     ),
 }  # fmt: skip
 """Tables for which a rarer scheme, factor or position fitted as well."""
