@@ -148,8 +148,7 @@ class _GridPlaces(Record):
 
 def _grids(view: View, limit: float) -> Iterator[_GridPlaces]:
     """Yield the grids whose axes the pairs follow, or the line of all rows if none has two axes."""
-    pairs = view.pairs
-    found = list(_grids_of_pairs(pairs, limit))
+    pairs, found = view.pairs, list(_grids_of_pairs(view.pairs, limit))
     yield from found
     if not found:
         still = _equal_pairs(pairs[1:], pairs[:-1], limit)

@@ -97,12 +97,10 @@ def _normalized_hypotheses(
         left = 1 + step * (evidence.count - 1 - rows if slope > 0 else rows)
         length = round(min((max(left / gaps[0]) + min(left / gaps[1])) / 2, LARGEST_POSITION))
         tried.append((length, length - int(left[0]), step))
-    tried.append((of_slope, round(float(column[0]) * of_slope), 1))
-    for seq_len, first, step in tried:
+    for seq_len, first, step in (*tried, (of_slope, round(float(column[0]) * of_slope), 1)):
         positions = first + sign * step * (rows - rows[0])
         missed = np.abs(positions / seq_len - column)
         if positions.max() < seq_len and (missed <= 2 * evidence.rounding * column).all():
-            error = 2 * float(half.max()) * seq_len**2 / (rows[-1] - rows[0])
             # The length is a fitted number, so integers cost less.
             yield Hypothesis(
                 "normalized",
@@ -110,7 +108,9 @@ def _normalized_hypotheses(
                 (None,),
                 positions,
                 cost=1.2,
-                uncertainty={"seq_len": error} if (missed > half).any() else {},
+                uncertainty={"seq_len": 2 * half.max() * seq_len**2 / int(rows[-1] - rows[0])}
+                if (missed > half).any()
+                else {},
             )
 
 

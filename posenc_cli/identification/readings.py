@@ -530,8 +530,9 @@ def _without_empty_rows(evidence: Evidence) -> Iterator[Evidence]:
     count = evidence.count
     kept = count - min(_count_empty_rows(array[::-1]) for array in evidence.arrays)
     # Sines, or counters, that end at position 0 end with one row of zeros too.
-    padded = len(evidence.shape) > 2 or kept < count - 1 or evidence.rows[-1] < kept
-    if _LEAST_ROWS <= kept < count and padded:
+    if _LEAST_ROWS <= kept < count and (
+        len(evidence.shape) > 2 or kept < count - 1 or evidence.rows[-1] < kept
+    ):
         what = "rows" if len(evidence.shape) == 2 else "heads"
         text = f"before empty {what}: {what} {kept} to {count - 1} hold zeros or NaN"
         yield _inner_evidence(evidence, tuple(array[:kept] for array in evidence.arrays), text)

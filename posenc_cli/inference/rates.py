@@ -196,8 +196,12 @@ def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | Non
     if left.max() > _MOST_LEFT:
         return None
     either = (1.0,) if function == "sin" else (1.0, -1.0)
-    rates = forward * with_full_turns(signs * signs[sure[-1]] * values, either, errors)
-    return Signal(amplitude, rates, errors, first)
+    return Signal(
+        amplitude,
+        forward * with_full_turns(signs * signs[sure[-1]] * values, either, errors),
+        errors,
+        first,
+    )
 
 
 def with_full_turns(rates: Reals, signs: tuple[float, ...], errors: Reals) -> Reals:

@@ -214,9 +214,12 @@ def try_hypothesis(hypothesis: Hypothesis, evidence: Evidence) -> Trial:
     """
     encoding = hypothesis.encoding()
     content, where = encoding.bound.content, hypothesis.positions
-    past = content.capacity is not None and (hypothesis.seq_len or 0) > content.capacity.positions
-    below = where is not None and (where < 0).any() and encoding.bound.scheme.kind != "relative"
-    if past or (below and content.domain in ("natural", "positive")):
+    if (content.capacity and (hypothesis.seq_len or 0) > content.capacity.positions) or (
+        content.domain in ("natural", "positive")
+        and encoding.bound.scheme.kind != "relative"
+        and where is not None
+        and (where < 0).any()
+    ):
         raise InvalidInput("the encoding has no row at one of these positions")
     # Exact values first: only for them does posenc keep more digits than float64.
     plainest = "float64" if hypothesis.tables[0] in UNREDUCED_TABLES else "exact"
