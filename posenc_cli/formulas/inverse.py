@@ -276,7 +276,7 @@ def ladder_bases(
     for short, digits in likely or written_numbers(base, error):
         if short not in near and short > 1:
             yield short, min(1.0 + 0.3 * digits, most), 0.0
-    if not known_only and base > 1:
+    if base > 1:
         # A fitted base explains any ladder.
         yield snap(base, error / SPARE), most, error
 

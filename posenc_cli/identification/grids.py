@@ -148,9 +148,20 @@ class _GridPlaces(Record):
 
 def _grids(view: View, limit: float) -> Iterator[_GridPlaces]:
     """Yield the grids whose axes the pairs follow, or the line of all rows if none has two axes."""
-    pairs, found = view.pairs, False
+    pairs, found = view.pairs, list(_grids_of_pairs(view.pairs, limit))
+    yield from found
+    if not found:
+        still = _equal_pairs(pairs[1:], pairs[:-1], limit)
+        moving = still.size - int(still.sum())
+        bare = view.tables[0] in _NOT_PAIRED and _is_line_of_waves(view)
+        if moving >= _MOVING and (moving < still.size or bare):
+            yield _GridPlaces((pairs.shape[0],), np.where(still, -1, 0))
+
+
+def _grids_of_pairs(pairs: ComplexRows, limit: float) -> Iterator[_GridPlaces]:
+    """Yield the grids of two or more axes; the pairs of the first one may follow a grid too."""
     count = pairs.shape[0]
-    few = pairs[:, spread(view.count, _TOLD)]
+    few = pairs[:, spread(pairs.shape[1], _TOLD)]
     for width in (w for w in range(2, count // 2 + 1) if count % w == 0):
         along, across = _pairs_by_axis(few, width, limit)
         if not (along | across).all():
@@ -158,24 +169,13 @@ def _grids(view: View, limit: float) -> Iterator[_GridPlaces]:
         along, across = _pairs_by_axis(pairs, width, limit)
         if not ((along | across).all() and (along & ~across).any() and (across & ~along).any()):
             continue
-        found = True
-        high = count // width
         followed = np.where(along, np.where(across, -1, 1), 0)
-        yield _GridPlaces((high, width), followed)
+        yield _GridPlaces((count // width, width), followed)
         slower = np.flatnonzero(followed == 0)
-        outer = pairs[::width][:, slower]
-        for height in (h for h in range(2, high // 2 + 1) if high % h == 0):
-            inner, beyond = _pairs_by_axis(outer, height, limit)
-            if (inner | beyond).all() and (beyond & ~inner).any() and (inner & ~beyond).any():
-                of_three = np.where(followed == 1, 2, -1)
-                of_three[slower] = np.where(inner, np.where(beyond, -1, 1), 0)
-                yield _GridPlaces((high // height, height, width), of_three)
-    if not found:
-        still = _equal_pairs(pairs[1:], pairs[:-1], limit)
-        moving = still.size - int(still.sum())
-        bare = view.tables[0] in _NOT_PAIRED and _is_line_of_waves(view)
-        if moving >= _MOVING and (moving < still.size or bare):
-            yield _GridPlaces((count,), np.where(still, -1, 0))
+        for outer in _grids_of_pairs(pairs[::width][:, slower], limit):
+            of_more = np.where(followed == 1, len(outer.grid), -1)
+            of_more[slower] = outer.followed
+            yield _GridPlaces((*outer.grid, width), of_more)
 
 
 def _is_line_of_waves(view: View) -> bool:
@@ -420,15 +420,17 @@ def _sections(places: _GridPlaces) -> tuple[int, ...] | None:
 def _fitted_schemes(
     plain: _GridScheme, places: _GridPlaces, measured: _GridRates, view: View, limit: float
 ) -> Iterator[_GridScheme]:
-    """Yield a scheme with base, scale and origin that fit a view, until one fits tightly."""
+    """Yield a scheme with base, scale and origin that fit a view, until a base fits tightly."""
     bases = _with_bases(plain, measured) if "base" in plain.scheme.parameters else iter(())
+    tight = False
     for based in itertools.chain((plain,), bases):
         for spaced in (based, *_with_scales(based, places, measured)):
             for shifted in (spaced, *_with_origins(spaced, places, measured)):
                 if _fits(view, shifted, limit):
                     yield shifted
-                    if _fits(view, shifted, limit - _MISFIT + _TIGHT):
-                        return
+                    tight = tight or _fits(view, shifted, limit - _MISFIT + _TIGHT)
+        if tight:
+            return
 
 
 def _known_rates(bound: _GridScheme, measured: _GridRates) -> tuple[Flags, Reals]:
@@ -596,7 +598,7 @@ def _cropped_sides(
 def _first_places(bound: _GridScheme, places: _GridPlaces, measured: _GridRates) -> Reals:
     """Return the coordinate of the first place along each axis: the integer its phases give."""
     first = np.zeros(len(places.grid))
-    tried = np.arange(-_FARTHEST, _FARTHEST + 1)
+    tried = np.arange(_FARTHEST, -_FARTHEST - 1, -1)  # of equal sizes, the positive one first
     tried = tried[np.argsort(np.abs(tried), kind="stable")]
     for axis in set(bound.followed.tolist()):
         own = np.flatnonzero(bound.followed == axis)

@@ -69,25 +69,49 @@ def _counter_hypotheses(evidence: Evidence, column: Reals, dim: int) -> Iterator
         return
     span = int(rows[-1] - rows[0])
     slope, allowed = float(column[-1] - column[0]) / span, 2 * evidence.rounding
-    if not slope > 0 or max(column[-1], 1) / slope > LARGEST_POSITION:
+    highest = float(column.max())
+    if slope == 0 or max(highest, 1) / abs(slope) > LARGEST_POSITION:
         return
     first, step = (
         _fraction(float(column[0]), allowed),
-        _fraction(slope, allowed * column[-1] / span),
+        _fraction(slope, allowed * highest / span),
     )
     parts = math.lcm(first.denominator, step.denominator)
     evenly = int(first * parts) + int(step * parts) * (rows - rows[0])
     near = np.abs(evenly / parts - column) <= allowed * column
-    if column[-1] >= 1 and near.all() and (parts > 1 or not distinct or not whole):
+    if highest >= 1 and near.all() and (parts > 1 or not distinct or not whole):
         yield Hypothesis("integer", {"dim": dim}, (None,), evenly, cost=1.0, denominator=parts)
-    for seq_len in dict.fromkeys((*(each * span + 1 for each in _STEPS), round(1 / slope))):
-        steps = round(slope * seq_len)
-        positions = round(float(column[0]) * seq_len) + steps * (rows - rows[0])
-        near = np.abs(positions / seq_len - column) <= allowed * column
-        if steps and positions[-1] < seq_len and near.all():
-            length = {} if seq_len == positions[-1] + 1 else {"seq_len": seq_len}
+    if highest <= 1:
+        yield from _normalized_hypotheses(evidence, column, slope, dim)
+
+
+def _normalized_hypotheses(
+    evidence: Evidence, column: Reals, slope: float, dim: int
+) -> Iterator[Hypothesis]:
+    """Yield positions divided by a length: one that ends with the rows, or that of the slope."""
+    rows, sign, of_slope = evidence.rows, 1 if slope > 0 else -1, round(1 / abs(slope))
+    half = np.ldexp(evidence.rounding, np.frexp(column)[1] - 1)  # of a unit in the last place
+    gaps = np.maximum([1 - column + half, 1 - column - half], 1 / LARGEST_POSITION)
+    tried = list[tuple[int, int, int]]()
+    for step in _STEPS:  # positions from each row to the end
+        left = 1 + step * (evidence.count - 1 - rows if slope > 0 else rows)
+        length = round(min((max(left / gaps[0]) + min(left / gaps[1])) / 2, LARGEST_POSITION))
+        tried.append((length, length - int(left[0]), step))
+    for seq_len, first, step in (*tried, (of_slope, round(float(column[0]) * of_slope), 1)):
+        positions = first + sign * step * (rows - rows[0])
+        missed = np.abs(positions / seq_len - column)
+        if positions.max() < seq_len and (missed <= 2 * evidence.rounding * column).all():
             # The length is a fitted number, so integers cost less.
-            yield Hypothesis("normalized", {"dim": dim, **length}, (None,), positions, cost=1.2)
+            yield Hypothesis(
+                "normalized",
+                {"dim": dim, "seq_len": seq_len},
+                (None,),
+                positions,
+                cost=1.2,
+                uncertainty={"seq_len": 2 * half.max() * seq_len**2 / int(rows[-1] - rows[0])}
+                if (missed > half).any()
+                else {},
+            )
 
 
 def _fraction(value: float, error: float) -> Fraction:

@@ -529,7 +529,10 @@ def _without_empty_rows(evidence: Evidence) -> Iterator[Evidence]:
     """Yield the rows, or heads, before empty ones at the end, as in x-transformers."""
     count = evidence.count
     kept = count - min(_count_empty_rows(array[::-1]) for array in evidence.arrays)
-    if _LEAST_ROWS <= kept < count:
+    # Sines, or counters, that end at position 0 end with one row of zeros too.
+    if _LEAST_ROWS <= kept < count and (
+        len(evidence.shape) > 2 or kept < count - 1 or evidence.rows[-1] < kept
+    ):
         what = "rows" if len(evidence.shape) == 2 else "heads"
         text = f"before empty {what}: {what} {kept} to {count - 1} hold zeros or NaN"
         yield _inner_evidence(evidence, tuple(array[:kept] for array in evidence.arrays), text)

@@ -194,7 +194,8 @@ def _hypotheses_of_view(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
         return
     if view.errors is not None:
         rates = replace(rates, errors=view.errors)
-    backward = bool(median(np.sign(rates.values[rates.values.size // 2 :])) < 0)
+    moving = np.sign(rates.values)[np.abs(rates.values) > 2 * rates.errors]
+    backward = bool(moving[moving.size // 2 :].sum() < 0)
     if backward:
         rates = replace(rates, values=-rates.values)
     # Several encodings have the same frequencies.

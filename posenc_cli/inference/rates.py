@@ -174,6 +174,7 @@ def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | Non
     # Error of a fitted wave's phase, for each row that it is extrapolated backward.
     slip = 8 * (rounding + 1e-9) / amplitude / count**1.5 + 1e-7 * rates.max()
     whole = np.arange(min(_FARTHEST_FIRST, max(64, int(0.3 / slip))))
+    whole = np.append(whole, -whole[1:])
     missed = np.zeros(whole.size)
     for rate, phase in zip(rates, phases, strict=True):
         apart = np.abs(2 * np.sin((whole * rate - phase) / 2))  # |exp(i·apart) − 1|
@@ -187,12 +188,20 @@ def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | Non
     first = int(whole[np.argmin(missed)])
     known = columns / amplitude
     waves = np.sin(np.multiply.outer(np.arange(count) + first, free))
-    signs = np.where((function == "sin") & rotating & ((known * waves).sum(axis=0) < 0), -1, 1)
+    signs = np.where((function == "sin") & ((known * waves).sum(axis=0) < 0), -1, 1)
+    signs = np.where(rotating, signs, signs[sure[-1]])
+    # A cosine does not show the direction: the position farthest from 0 is positive.
+    forward = signs[sure[-1]] if function == "sin" else 1 if 2 * first + count > 1 else -1
     values, errors, left = _with_start(known * signs, first, free, function, rounding)
     if left.max() > _MOST_LEFT:
         return None
     either = (1.0,) if function == "sin" else (1.0, -1.0)
-    return Signal(amplitude, with_full_turns(signs * values, either, errors), errors, first)
+    return Signal(
+        amplitude,
+        forward * with_full_turns(signs * signs[sure[-1]] * values, either, errors),
+        errors,
+        first,
+    )
 
 
 def with_full_turns(rates: Reals, signs: tuple[float, ...], errors: Reals) -> Reals:
@@ -228,8 +237,9 @@ def _with_start(
     """
     rows = np.arange(columns.shape[0], dtype=np.float64)[:, None] + first
     of, slope_of = (np.cos, lambda x: -np.sin(x)) if function == "cos" else (np.sin, np.cos)
-    last = float(rows[-1, 0]) or 1.0
-    edge = np.clip(columns[-1], -1, 1)
+    farthest = int(np.abs(rows).argmax())
+    last = float(abs(rows[farthest, 0])) or 1.0
+    edge = np.clip(columns[farthest], -1, 1)
     slow = (np.arccos(edge) if function == "cos" else np.arcsin(edge)) / last
     best, least, power = np.zeros((3, rates.size))
     least += np.inf

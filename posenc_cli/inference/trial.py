@@ -21,6 +21,7 @@ from posenc_cli.encoding.axial import placed_waves
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding
+from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.alibi import exact_slopes
 from posenc_cli.inference.fitting import spread
 from posenc_cli.inference.tolerance import (
@@ -207,8 +208,19 @@ def formats_of(evidence: Evidence) -> list[DType]:
 
 
 def try_hypothesis(hypothesis: Hypothesis, evidence: Evidence) -> Trial:
-    """Return the trial of a hypothesis whose parameters do not contradict each other."""
+    """Return the trial of a hypothesis whose parameters do not contradict each other.
+
+    Raises: InvalidInput if they do, or if the encoding has no row at one of the positions.
+    """
     encoding = hypothesis.encoding()
+    content, where = encoding.bound.content, hypothesis.positions
+    if (content.capacity and (hypothesis.seq_len or 0) > content.capacity.positions) or (
+        content.domain in ("natural", "positive")
+        and encoding.bound.scheme.kind != "relative"
+        and where is not None
+        and (where < 0).any()
+    ):
+        raise InvalidInput("the encoding has no row at one of these positions")
     # Exact values first: only for them does posenc keep more digits than float64.
     plainest = "float64" if hypothesis.tables[0] in UNREDUCED_TABLES else "exact"
     trials = [

@@ -11,9 +11,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from posenc_cli import encode
+from posenc_cli.errors import InvalidInput
 from posenc_cli.files.reading import read_array
 from posenc_cli.identification.search import identify, identify_files
 from posenc_cli.inference.evidence import Evidence
+from posenc_cli.inference.trial import Hypothesis, try_hypothesis
 from tests.examples import examples
 from tests.identification.drawn_tables import KINDS, SCHEMES, any_tables
 
@@ -88,6 +90,27 @@ OTHERS = {
         None,
     ),
     "rotations on both sides of 0": ("rope", {"dim": 64}, "-40:60", "complex"),
+    **{
+        f"{table} at {where}": ("rope", {"dim": 64}, where, table)
+        for where in ("100:-1:-1", "300:200:-1", "-40:60") for table in ("cos", "sin", "cos-full")
+    },
+    "sines of scaled rotations, falling": ("rope-linear", {"dim": 64}, "112:-1:-1", "sin-full"),
+    "few rotating pairs, falling": (
+        "rope-proportional", {"dim": 80, "base": 1e7, "partial": 0.25}, "105:-1:-1", "angles"
+    ),
+    **{
+        f"four axes, {table}": (
+            "rope-axial", {"dim": 128, "convention": "flux2", "grid": "3x5x2x4"}, None, table
+        )
+        for table in ("cos-sin", "cos")
+    },
+    "cropped cosines": (
+        "rope-axial",
+        {"dim": 64, "convention": "cogvideox", "grid": "4x7x6", "base_size": "16x6", "base": 5e4},
+        None,
+        "cos-full",
+    ),
+    "shares, falling": ("normalized", {"dim": 256}, "147:-1:-1", None),
 }  # fmt: skip
 """What was not recognized before, of every kind."""
 _ALIKE = 64
@@ -141,6 +164,64 @@ def test_a_rotation_that_generate_writes_is_given_back(name):
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_generate_writes_is_given_back(name):
     assert_command_gives_back(table_of(*OTHERS[name]), "float32")
+
+
+PLAIN = {
+    "every third position": (
+        "rope-proportional", {"dim": 64, "partial": 0.25, "factor": 1.0}, "0:273:3", "cos-full"
+    ),
+    "every third, of a base that no model uses": (
+        "rope-proportional", {"dim": 32, "base": 1234.5, "partial": 0.25}, "0:273:3", "cos-full"
+    ),
+    "few pairs of a base that no model uses": (
+        "rope-proportional", {"dim": 32, "base": 1234.5, "partial": 0.25}, 91, "cos-sin"
+    ),
+    "float16 angles": (
+        "rope-linear", {"dim": 16, "base": 1234.5, "factor": 4.0}, 79, "angles", "float16"
+    ),
+    "spread by a scale, as float32 code does": (
+        "sinusoidal-nd",
+        {
+            "dim": 64, "grid": (4, 6, 8), "convention": "cogvideox",
+            "interpolation_scale": (2.0,), "arithmetic": "float32",
+        },
+        None, None,
+    ),
+}  # fmt: skip
+"""Tables for which a rarer scheme, factor or position fitted as well."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", PLAIN)
+def test_the_plainest_parameters_are_named_and_give_every_value_back(name):
+    scheme, params, where, table, *stored = PLAIN[name]
+    array = table_of(scheme, params, where, table, *stored)
+    match = identify(Evidence.of_arrays(array)).match
+    assert match is not None
+    assert (match.scheme, match.equal) == (scheme, 1)
+    assert params.items() <= {**match.params, "arithmetic": match.arithmetic}.items()
+    (command,) = match.commands
+    assert np.array_equal(written_by(command), array)
+
+
+@pytest.mark.long
+def test_a_length_that_bfloat16_hides_gives_every_value_or_its_uncertainty():
+    def found(where, **params):
+        array = encode("normalized", where, dtype="float32", round_to="bfloat16", dim=8, **params)
+        return identify(Evidence.of_arrays(array, dtype="bfloat16")).match
+
+    to_the_end, before_it = found("4800:4883"), found("100:183", seq_len=6000)
+    assert (to_the_end.equal, to_the_end.uncertainty) == (1, {})
+    assert to_the_end.positions.length == to_the_end.params["seq_len"]
+    assert abs(before_it.params["seq_len"] - 6000) <= before_it.uncertainty["seq_len"]
+
+
+def test_positions_that_generate_refuses_are_not_tried():
+    evidence = Evidence.of_arrays(encode("normalized", 83, dim=8))
+    for first in (-1, 1):
+        past = Hypothesis("normalized", {"dim": 8, "seq_len": 83}, (None,), evidence.rows + first)
+        with pytest.raises(InvalidInput, match="no row"):
+            try_hypothesis(past, evidence)
 
 
 def assert_command_gives_back(array, dtype):

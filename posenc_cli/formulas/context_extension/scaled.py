@@ -126,17 +126,21 @@ def _stepped_divisors(ratio: float, error: float) -> Iterator[tuple[float, float
     """
     if not 0 < ratio < 1:
         return
-    for factor in FACTORS:
+    for factor in (1.0, *FACTORS):
         step = round(factor / ratio)
         if step > 1 and step != factor and abs(step * ratio / factor - 1) <= error / ratio + 1e-9:
             yield factor, 3.0 + 1e-4 * step
 
 
 def _linear_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
-    for base, _, _ in ladder_bases(xp, measured, measured.pairs, known_only=True):
+    for base, cost, error in ladder_bases(xp, measured, measured.pairs, known_only=True):
         for guess in _divisors(xp, measured, base):
             if guess.params["factor"] != 1:
-                yield replace(guess, cost=1 + guess.cost)
+                yield replace(
+                    guess,
+                    cost=cost + guess.cost,
+                    uncertainty={"base": error} if error else {},
+                )
 
 
 def _ntk_factors(xp: Any, measured: Measured) -> Iterator[tuple[float, float, float]]:
@@ -195,9 +199,14 @@ def _proportional_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
         return
     shares = (0.25, 0.5, 0.75, rotating / pairs, (rotating + 0.5) / pairs)
     partial = next(share for share in shares if int(share * pairs) == rotating)
-    for base, _, _ in ladder_bases(xp, measured, pairs, known_only=True):
+    for base, cost, error in ladder_bases(xp, measured, pairs, known_only=True):
         for guess in _divisors(xp, measured, base):
-            yield replace(guess, params={**guess.params, "partial": partial}, cost=1.1 + guess.cost)
+            yield replace(
+                guess,
+                params={**guess.params, "partial": partial},
+                cost=cost + 0.1 + guess.cost,
+                uncertainty={"base": error} if error else {},
+            )
 
 
 def _linear_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
