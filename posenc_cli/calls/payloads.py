@@ -292,12 +292,12 @@ def request(
             given = _ARRAYS[argument.role](call, argument)
         elif argument.value is not None:
             given = {"value": argument.value}
-        elif form.boxed and argument.role == "offset" and len(positions) > 1:
-            given = payload.array(positions[:, 0])
         else:
             given = {"value": _VALUES[argument.role](call, argument)}
             if form.boxed and argument.role == "offset":
-                given = payload.array(np.array(given["value"]), reshape=())
+                several = len(positions) > 1
+                starts = positions[:, 0] if several else np.array([given["value"]])
+                given = payload.array(starts, reshape=None if several or form.position_axes else ())
         payload.add(argument, given)
     return payload
 
