@@ -415,9 +415,10 @@ def one_late_if_shared(x, position_ids):
     return ids(x, position_ids + (x.ndim == 4 and len(position_ids) < len(x)))
 
 
-@wrong("position-offset", "get the rotation of other positions")
-def one_late_in_one_axis(x, position_ids):
-    return ids(x, np.asarray(position_ids) + (np.ndim(position_ids) == 1 and x.ndim == 4))
+@wrong("position-offset", "of other positions in calls with position_ids (n,)")
+def one_late_in_one_axis(q, k, position_ids):
+    later = np.asarray(position_ids) + (np.ndim(position_ids) == 1)
+    return ids(q, later), ids(k, later)
 
 
 @wrong("no-rotation", "returned unrotated in calls with vectors (n, d)")
@@ -468,8 +469,8 @@ def lone_offset_ignored(x, offset=0):
 
 
 @wrong("unknown", "depends on more than the row")
-def tables_of_one_sequence_late(position_ids):
-    return tables_of(np.asarray(position_ids) + (np.shape(position_ids)[:-1] == (1,)))
+def tables_of_one_axis_late(x, position_ids):
+    return tables_of(np.asarray(position_ids) + (np.ndim(position_ids) == 1))
 
 
 # Tables whose axis of heads the caller chooses.
