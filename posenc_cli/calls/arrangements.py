@@ -171,14 +171,12 @@ def other_shapes(form: CallForm) -> Iterator[tuple[str, CallForm]]:
     """Yield forms in which one argument has another shape, each with that argument in words."""
     for roles, field, shapes in _OTHER_SHAPES:
         of_tables = field == "position_axes" if form.chosen else roles is TABLES
-        for value in shapes.get(getattr(form, field), ()) if form.has(*roles) else ():
-            if of_tables != form.has(*TABLES):
-                continue
+        suits = form.has(*roles) and of_tables == form.has(*TABLES)
+        for value in shapes.get(getattr(form, field), ()) if suits else ():
             name = "vectors" if field == "axes" else form.position_parameter or "tables"
             axes = ", ".join(value.replace("f", "d").replace("b", "b" if field == "axes" else "1"))
-            text = f"{name} ({axes}{',' * (len(axes) == 1)})"
-            if field == "kind":
-                text = "tables with a column for each pair"
+            shape = f"({axes}{',' * (len(axes) == 1)})"
+            text = f"{name} {'with a column for each pair' if field == 'kind' else shape}"
             yield text, replace(form, **{field: value, "boxed": value == "1"})
 
 
@@ -189,15 +187,16 @@ def with_other_shapes(arrangement: Arrangement) -> Iterator[Arrangement]:
     """
     for text, form in other_shapes(arrangement.form):
         fewer = form.axes if form.axes != arrangement.form.axes else ""
-        other = replace(arrangement, form=form, other=text)
-        if fewer != "bnf":
-            other = replace(other, places=1)
-        if "b" not in form.axes or form.position_axes == "1":
-            other = replace(other, sequences=1)
-        if fewer in ("bnf", "nd"):
-            other = replace(other, heads=1, key_heads=1)
+        one = "b" not in form.axes or form.position_axes == "1"
+        other = replace(
+            arrangement,
+            form=form,
+            other=text,
+            places=arrangement.places if fewer == "bnf" else 1,
+            sequences=1 if one else arrangement.sequences,
+        )
         if form.follows_axes == arrangement.form.follows_axes:
-            yield other
+            yield replace(other, heads=1, key_heads=1) if fewer in ("bnf", "nd") else other
 
 
 def surely_supported(arrangement: Arrangement, form: CallForm) -> bool:
