@@ -24,8 +24,37 @@ FEWER_KEYS = "fewer heads of k than of q"
 _MORE_AXES = {"nd": ("bhnd", "bnhd", "nhd"), "hnd": ("bhnd", "hnd"), "nhd": ("bnhd", "nhd")}
 """More axes that a function of these axes may support; the most axes first."""
 
-_FEWER_AXES = {"bhnd": ("nhd", "hnd"), "bnhd": ("nhd",)}
-"""Fewer axes that a function of these axes may support, with separate code for them."""
+_OTHER_SHAPES: tuple[tuple[tuple[str, ...], str, dict[str, tuple[str, ...]]], ...] = (
+    (("positions",), "position_axes", {"n": ("bn",), "bn": ("bn", "n"), "abn": ("bn",)}),
+    (
+        ("positions",),
+        "axes",
+        {
+            "bhnd": ("bnf", "nhd", "hnd", "nd"),
+            "bnhd": ("bnf", "nhd", "nd"),
+            "hnd": ("nd",),
+            "nhd": ("nd",),
+        },
+    ),
+    (("offset",), "position_axes", {"": ("", "1")}),
+    (
+        TABLES,
+        "table_axes",
+        {"nw": ("bnw",), **{axes: ("nw", axes) for axes in ("bnw", "b1nw", "bn1w")}},
+    ),
+    (
+        TABLES,
+        "kind",
+        {
+            **dict.fromkeys(("halves", "neighbours"), ("pairs",)),
+            **dict.fromkeys(("angles in halves", "angles side by side"), ("angles",)),
+        },
+    ),
+)
+"""Other shapes of an argument that a function may support, with separate code for them.
+
+Each row has the roles of the argument, the field of a form, and the values that may replace its
+value."""
 
 SIZES = ((5, 6, 3), (7, 10, 5), (9, 14, 7))
 """Rows, heads, and heads of k; the first triple without the length of another axis is used."""
@@ -51,8 +80,8 @@ the length of another axis is used. Code that identifies axes by length confuses
 class Arrangement(Record):
     """Sequences and heads of one call; ``places`` is the number of rows of positions.
 
-    ``other_axes`` says that the axes differ from those of all other calls. ``later`` is added to
-    all positions.
+    ``other`` is the argument that has another shape than in all other calls, in words. ``later`` is
+    added to all positions.
     """
 
     form: CallForm
@@ -61,7 +90,7 @@ class Arrangement(Record):
     rows: int
     heads: int
     key_heads: int
-    other_axes: bool = False
+    other: str = ""
     later: int = 0
 
     @property
@@ -71,7 +100,7 @@ class Arrangement(Record):
         if self.key_heads != self.heads:
             heads += f" of q and {self.key_heads} of k"
         heads += f" and {self.rows} rows" if self.heads == self.rows else ""
-        heads += f" in the axes {self.form.axes}" if self.other_axes else ""
+        heads += f", {self.other}" if self.other else ""
         heads += " and one row each" if self.rows == 1 else ""
         if self.sequences == 1:
             return f"a sequence with {heads}"
@@ -138,19 +167,36 @@ def at_last_positions(arrangement: Arrangement, last: int) -> list[Arrangement]:
     return [replace(arrangement, later=later)] * (later > 0 and not (form.from_zero or long_tables))
 
 
-def with_fewer_axes(form: CallForm) -> Iterator[Arrangement]:
-    """Yield calls without the axis of sequences or of heads, for a function of both."""
-    fewer = _FEWER_AXES.get(form.axes, ())
-    if form.has(*TABLES) or not (fewer and form.has("positions")):
-        return
-    fuller = next(arrangements(form))
-    if form.positions_per_sequence:
-        flatter = replace(form, axes="bnf")
-        yield replace(fuller, form=flatter, heads=1, key_heads=1, other_axes=True)
-        return
-    for axes in fewer:
-        flatter = replace(form, axes=axes)
-        yield replace(fuller, form=flatter, sequences=1, places=1, other_axes=True)
+def other_shapes(form: CallForm) -> Iterator[tuple[str, CallForm]]:
+    """Yield forms in which one argument has another shape, each with that argument in words."""
+    for roles, field, shapes in _OTHER_SHAPES:
+        of_tables = field == "position_axes" if form.chosen else roles is TABLES
+        suits = form.has(*roles) and of_tables == form.has(*TABLES)
+        for value in shapes.get(getattr(form, field), ()) if suits else ():
+            name = "vectors" if field == "axes" else form.position_parameter or "tables"
+            axes = ", ".join(value.replace("f", "d").replace("b", "b" if field == "axes" else "1"))
+            shape = f"({axes}{',' * (len(axes) == 1)})"
+            text = f"{name} {'with a column for each pair' if field == 'kind' else shape}"
+            yield text, replace(form, **{field: value, "boxed": value == "1"})
+
+
+def with_other_shapes(arrangement: Arrangement) -> Iterator[Arrangement]:
+    """Yield the same call with another shape of one argument.
+
+    Positions are those of one sequence, except for vectors without the axis of heads.
+    """
+    for text, form in other_shapes(arrangement.form):
+        fewer = form.axes if form.axes != arrangement.form.axes else ""
+        one = "b" not in form.axes or form.position_axes == "1"
+        other = replace(
+            arrangement,
+            form=form,
+            other=text,
+            places=arrangement.places if fewer == "bnf" else 1,
+            sequences=1 if one else arrangement.sequences,
+        )
+        if form.follows_axes == arrangement.form.follows_axes:
+            yield replace(other, heads=1, key_heads=1) if fewer in ("bnf", "nd") else other
 
 
 def surely_supported(arrangement: Arrangement, form: CallForm) -> bool:

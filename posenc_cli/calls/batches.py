@@ -23,8 +23,9 @@ from posenc_cli.calls.arrangements import (
     arrangements,
     at_last_positions,
     distinct_sizes,
+    other_shapes,
     surely_supported,
-    with_fewer_axes,
+    with_other_shapes,
 )
 from posenc_cli.calls.call_log import MadeCall, RowReader
 from posenc_cli.calls.called_function import Crash, Dropped
@@ -133,6 +134,7 @@ class BatchCall:
     """A call with vectors (b, n, h, d) for each result, and the results of each head alone.
 
     ``positions`` (p, n) are those of the call, ``places`` those of each result if they differ.
+    ``other`` is an argument that has another shape than in all other calls, in words.
     ``alone(which, x, places)`` returns the rotation of vectors (k, n, d) at positions (k, n); by
     default it calls the function with one head.
 
@@ -149,8 +151,10 @@ class BatchCall:
         *,
         places: Sequence[Integers] = (),
         alone: Alone | None = None,
+        other: str = "",
     ) -> None:
         self._function, self._separate_positions = function, len(positions) > 1
+        self._other = other
         alone = alone or self._rotated_alone
         places_of_results = places or (None,) * len(given)
         vectors = [
@@ -231,9 +235,27 @@ class BatchCall:
         moved = bool(self.read) and not self.by_head and (self._separate_positions or advance)
         return len(self.parts[0].x) > 1 and (self.unrotated or moved)
 
-    def proves_other_axes(self, arrangement: Arrangement) -> bool:
-        """Return whether the function surely supports calls in axes other than its own."""
-        return self.rotates or (arrangement.sequences == 1 and self.proves_support)
+    @property
+    def _rotates_all(self) -> bool:
+        """Whether no dimension that should rotate is left as it is."""
+        return not any(
+            ((part.values == part.x) & (part.alone != part.x)).all(axis=(0, 1, 2)).any()
+            for part in self.parts
+        )
+
+    def proves_other_shape(self, form: CallForm, usual: CallForm) -> bool:
+        """Return whether the function surely supports the shape that an argument has only here.
+
+        It may read vectors without an axis as those of another one, the axis of rows as that of
+        sequences, and the number of columns of a table as that of the dimensions to rotate.
+        """
+        if not (self.unrotated or all(np.ptp(rows, axis=2).any() for rows in self.read)):
+            return False
+        if form.axes == usual.axes:
+            return self.proves_support or (form.has(*TABLES) and self._rotates_all)
+        if form.flat:
+            return self.rotates or self.unrotated or bool(self.read)
+        return self.rotates or ("b" not in form.axes and self.proves_support)
 
     @property
     def where(self) -> str:
@@ -247,24 +269,25 @@ class BatchCall:
     @property
     def finding(self) -> tuple[str, Cause]:
         """The fault of all wrong heads, and its cause; "" and UNKNOWN if none is found."""
-        several = "sequences" if len(self.parts[0].x) > 1 else "heads"
+        several = "several sequences" if len(self.parts[0].x) > 1 else "several heads"
+        calls, beside = self._other or several, f" in calls with {self._other}" * bool(self._other)
         if self.rotates:
-            finding = f"unrotated dimensions change in calls with several {several}"
-            return finding, Cause.ROTARY_DIM
+            return f"unrotated dimensions change in calls with {calls}", Cause.ROTARY_DIM
         if self.unrotated:
-            finding = f"rows of {self.where} are returned unrotated in calls with several {several}"
+            finding = f"rows of {self.where} are returned unrotated in calls with {calls}"
             return finding, Cause.NO_ROTATION
         moved = [
             positions != part.places for positions, part in zip(self.read, self.wrong, strict=False)
         ]
         if not any(rows.any() for rows in moved):
-            return "", Cause.UNKNOWN
+            return f"results differ{beside}" * bool(beside), Cause.UNKNOWN
         which = next(number for number, rows in enumerate(moved) if rows.any())
         index = tuple(np.argwhere(moved[which])[0])
         read, places = self.read[which], self.wrong[which].places
         place = f"position {places[index]} of sequence {index[0] + 1}, head {index[1] + 1}"
         finding = (
-            f"rows of {self.where} get the rotation of other positions: {place}, as {read[index]}"
+            f"rows of {self.where} get the rotation of other positions{beside}: {place}, as "
+            f"{read[index]}"
         )
         along_heads = self.by_head and all(
             np.diff(positions, axis=1).all()
@@ -361,9 +384,6 @@ def try_batches(tried: Tried) -> None:
             calls.tried.append(arrangement.text)
             _report_untested(tried, arrangement, failed, dropped)
             fault = batch.fault(arrangement.text)
-            if fault and arrangement.form.boxed:
-                message = f"{fault.message}, with {function.form.position_parameter} as an array"
-                fault = replace(fault, message=message)
             calls.fault(fault)
             if fault is None and not grid:
                 _try_other_sizes(tried, arrangement)
@@ -436,38 +456,35 @@ def called_together(
         shape = arrangement.sequences, rows, 1 + int(drawn.max()), form.columns
         given.append(generator.standard_normal(shape).astype(np.float32)[:, :, drawn])
     positions = np.add.outer(starts, np.arange(rows))
-    return BatchCall(function, form, positions, given, differs, alone=alone)
+    other = arrangement.other or f"{form.position_parameter} as an array" * form.boxed
+    return BatchCall(function, form, positions, given, differs, alone=alone, other=other)
 
 
 def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
     """Call with batches of other sizes, after one was right."""
-    calls, others = tried.calls, [*arrangement.others, *at_last_positions(arrangement, tried.last)]
-    others += with_fewer_axes(arrangement.form)
-    form = replace(tried.form, axes=arrangement.form.axes)
-    shared = replace(arrangement, form=form, places=1)  # positions of one sequence for all
-    places = arrangement.places
-    others += [shared] * (places > 1 and not form.positions_per_sequence)
+    calls, usual = tried.calls, arrangement.form
+    others = [*arrangement.others, *at_last_positions(arrangement, tried.last)]
+    others += with_other_shapes(arrangement)
     for other in others:
         call = partial(called_together, tried.function, other, tried.differs)
-        surely = not other.other_axes and other.key_heads != 1 and other.places >= min(places, 2)
+        surely = not other.other and other.key_heads != 1
+        new = bool(other.other) and other != other.square
         batch = calls.attempt(other.text, call, surely=surely)
         if batch is None:
             if other == arrangement.with_heads(MOST_HEADS):
                 # Some kernels support only known numbers of heads, in smaller blocks.
                 others.append(arrangement.with_heads(MANY_HEADS))
-        elif other.other_axes and batch.wrong and not batch.proves_other_axes(other):
-            axes = "b, n, d" if other.sequences > 1 else ", ".join(other.form.axes)
-            calls.skip(calls.tried.pop(), _UNSUPPORTED, untested=[f"vectors ({axes})"])
+        elif new and batch.wrong and not batch.proves_other_shape(other.form, usual):
+            unsure = [other.other] * (other.form.axes != usual.axes)
+            calls.skip(calls.tried.pop(), _UNSUPPORTED, untested=unsure)
         elif other.key_heads < other.heads == arrangement.key_heads and batch.wrong:
             why = "it supports only equal numbers of q and k heads"
             calls.skip(calls.tried.pop(), why, untested=[FEWER_KEYS])
-        elif other == shared and batch.wrong and not batch.proves_support:
-            calls.skip(calls.tried.pop(), _UNSUPPORTED)
         elif batch.wrong:
             calls.fault(batch.fault(other.text))
             return
-        elif other == shared:
-            others.append(shared.square)
+        elif new and other.form.axes == usual.axes:
+            others.append(other.square)
 
 
 def try_rows_of_heads(tried: Tried) -> None:
@@ -586,6 +603,10 @@ def try_table_batches(tried: Tried) -> None:
     form, calls = tried.form, tried.calls
     if not form.has("positions"):
         return
+    positions = _text_positions(tried)
+    for text, other in other_shapes(form) if positions.size else ():
+        with calls.planned(text, surely=False):
+            calls.fault(_table_fault(tried, other, positions, text))
     several = "positions of several sequences in one call"
     separate = "b" in form.position_axes
     if not tried.takes_batches:
@@ -593,29 +614,37 @@ def try_table_batches(tried: Tried) -> None:
         return
     if not separate:
         form = replace(form, position_axes=form.position_axes.replace("n", "bn"))
-    function = tried.function.varied(last=tried.function.last, form=form)
     square, fewer = Arrangement(form, 1, 1, 1, 1, 1).square.rows, distinct_sizes(form)[0]
     for sequences, rows in ((SEQUENCES, fewer), (2, fewer), (square, square), (len(STARTS), 1)):
         text = f"the positions of {sequences} sequences in one call"
         positions = np.add.outer(STARTS[:sequences], np.arange(rows))
         positions[-1] += tried.last - positions[-1, -1]  # low frequencies show in the last ones
         with calls.planned(text, surely=False):
-            calls.fault(_table_fault(function, positions, text, tried.differs))
+            calls.fault(_table_fault(tried, form, positions, text))
         if calls.faults or text not in calls.tried:
             break
     if not (calls.faults or text in calls.tried):
         calls.untested += [several] * (separate or form.position_parameter == "position_ids")
 
 
+def _text_positions(tried: Tried) -> Integers:
+    """Return the last positions whose coordinates, if there are several, equal the position."""
+    positions = np.arange(tried.last + 1)
+    if tried.form.follows_axes:
+        along = tried.reference.coordinates_at(positions)
+        positions = positions[(along == positions).all(axis=0)]
+    return positions[None, -distinct_sizes(tried.form)[0] :]
+
+
 def _table_fault(
-    function: ServedFunction, positions: Integers, text: str, differs: Differs
+    tried: Tried, form: CallForm, positions: Integers, text: str
 ) -> Irregularity | None:
-    """Return how tables of several sequences differ from those of single calls, if they do.
+    """Return how tables in this form differ from those of each sequence alone, if they do.
 
     Raises: InvalidInput if a call fails or the tables are not one for each sequence.
     """
-    batch = function.answers(positions)
-    alone = [function.answers(sequence[None]) for sequence in positions]
+    batch = tried.function.varied(last=tried.function.last, form=form).answers(positions)
+    alone = [tried.function.answers(sequence[None]) for sequence in positions]
     joined = [
         _join_tables(parts, every)
         for parts, every in zip(zip(*alone, strict=True), batch, strict=False)
@@ -624,7 +653,7 @@ def _table_fault(
     joined_shapes = [table.shape for table in joined]
     if shapes not in (joined_shapes, [table.shape for table in alone[0]]):
         raise InvalidInput("it does not return tables for each sequence")
-    if shapes == joined_shapes and not any(map(differs, batch, joined)):
+    if shapes == joined_shapes and not any(map(tried.differs, batch, joined)):
         return None
     wrong = f"called with {text}: the tables differ from single calls"
     return Irregularity(Cause.UNKNOWN, NO_MAP, wrong)

@@ -79,7 +79,8 @@ SIDE_BY_SIDE = {"halves": "neighbours", "angles in halves": "angles side by side
 """Kinds whose two copies of a value are in two halves, and the kinds with adjacent copies."""
 
 _REFERENCE_NUMBERS = (
-    *("base", "style", "length", "dim", "sections", "inv_freq", "v", "downscale", "k_positions"),
+    *("base", "factor", "style", "length", "dim", "sections", "inv_freq", "v", "downscale"),
+    "k_positions",
 )
 """Roles whose numbers a function of vectors also gets for optional parameters."""
 
@@ -299,6 +300,7 @@ def forms(
         tuple(
             replace(argument, value=layer_type) if argument.role == "layer_type" else argument
             for argument in (*arguments, *layers)
+            if argument.role != "factor" or not argument.name or reference.params.get("factor")
         )
         for arguments in (
             _arguments_by_role(signature, call) if call else _assignments(signature, axes)
@@ -458,7 +460,7 @@ def _optional_arguments(
         for tables in itertools.product(*filter(None, of_tables)):
             if tables:
                 yield tables
-    numbers = ("dim", "base", "length")
+    numbers = ("dim", "base", "factor", "length")
     makes = tuple(
         Argument(role, given.name, given.name) for role, given in missing if role in numbers
     )

@@ -264,6 +264,7 @@ _VALUES: dict[str, Callable[[_CallArguments, Argument], Any]] = {
         call.form.columns if call.form.axes == "bnf" else role_settings(call.reference)["dim"]
     ),
     "base": lambda call, _: role_settings(call.reference)["base"],
+    "factor": lambda call, argument: settings_by_name(call.reference).get(argument.parameter, 1.0),
     "scale": lambda _call, _: 1.0,
     "inverse": lambda _call, _: False,
     "downscale": lambda call, _: call.reference.params.get("side") == "key",
@@ -292,12 +293,12 @@ def request(
             given = _ARRAYS[argument.role](call, argument)
         elif argument.value is not None:
             given = {"value": argument.value}
-        elif form.boxed and argument.role == "offset" and len(positions) > 1:
-            given = payload.array(positions[:, 0])
         else:
             given = {"value": _VALUES[argument.role](call, argument)}
             if form.boxed and argument.role == "offset":
-                given = payload.array(np.array(given["value"]), reshape=())
+                several = len(positions) > 1
+                starts = positions[:, 0] if several else np.array([given["value"]])
+                given = payload.array(starts, reshape=None if several or form.position_axes else ())
         payload.add(argument, given)
     return payload
 
@@ -342,18 +343,21 @@ def role_settings(reference: Reference) -> dict[str, Any]:
     return {"dim": 2 * reference.pairs, "base": float(reference.params.get("base") or 10_000.0)}
 
 
-def settings_by_name(reference: Reference) -> dict[str, float]:
-    """Return the reference's numbers by name, for parameters of a class with the same names.
+def settings_by_name(reference: Reference) -> dict[str, Any]:
+    """Return the reference's numbers by name, for parameters with the same names.
 
     Those that a role covers are left out, and the length, which differs from call to call.
     """
     of_roles = ("dim", "base", "partial", "seq_len", "interleaved")
-    numbers = {
+    numbers: dict[str, Any] = {
         name: value
         for name, value in reference.params.items()
-        if isinstance(value, int | float) and name not in of_roles
+        if isinstance(value, int | float | tuple) and name not in of_roles
     }
-    return {**numbers, "scaling_factor": numbers["factor"]} if "factor" in numbers else numbers
+    if factor := numbers.get("factor"):
+        numbers |= dict.fromkeys(("scaling_factor", "condense_ratio"), factor)
+        numbers["freq_scale"] = 1 / factor  # llama.cpp's
+    return numbers
 
 
 def values_of_v(vectors: Vectors) -> Vectors:

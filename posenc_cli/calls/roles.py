@@ -103,6 +103,7 @@ ROLES = (
             *("positions", "position_ids", "pos_ids", "input_pos", "token_positions"),
             *("p", "ids", "idx", "indices", "img_ids", "txt_ids", "coords", "coordinates"),
             *("q_positions", "q_pos", "query_positions", "q_position_ids", "query_position_ids"),
+            "relative_pos",  # transformers' DeBERTa
             *_POSITION,
         ),
     ),
@@ -140,6 +141,7 @@ ROLES = (
         (
             *("seq_len", "seqlen", "length", "end", "max_len", "max_seq_len", "max_seq_length"),
             *("max_position_embeddings", "context_length", "num_pos", "num_positions"),
+            *("sequence_length", "seq_length"),  # transformers' MPT and Bloom
         ),
         says="how many positions there are",
     ),
@@ -150,7 +152,7 @@ ROLES = (
         (
             *("dim", "dims", "head_dim", "rotary_dim", "d_head", "dim_head", "head_size"),
             *("n_elem", "kv_channels", "dim_model", "rope_dim", "rotary_ndims"),
-            *("embedding_size", "embedding_dims"),  # Equinox, MaxText
+            *("embedding_size", "embedding_dims", "n_dims"),  # Equinox, MaxText, llama.cpp
         ),
         says="the rotary dimensions",
     ),
@@ -165,8 +167,15 @@ ROLES = (
             "rotary_base",
             "base_frequency",
             "max_wavelength",
+            "freq_base",
         ),
         says="the reference's base",
+    ),
+    Role(
+        "factor",
+        "number",
+        ("factor", "scaling_factor", "condense_ratio", "freq_scale"),
+        says="the reference's factor",
     ),
     Role(
         "heads",

@@ -40,8 +40,8 @@ class NamedParameter(Record):
 
     def typed_as_default(self, value: float) -> float:
         """Return a number in the type of the default: an integer if both are whole."""
-        whole = (self.default or "").isdecimal() and float(value).is_integer()
-        return int(value) if whole and not isinstance(value, bool) else value
+        whole = isinstance(value, float) and value.is_integer()
+        return int(value) if whole and (self.default or "").isdecimal() else value
 
     @property
     def setting(self) -> str:

@@ -82,7 +82,7 @@ def offsets(x, offset=0):
     )
 
 
-@wrong("position-offset", "with offset as an array")
+@wrong("position-offset", "of other positions in calls with offset as an array")
 def required_offset_of_first(x, offset):
     return rotated(x, np.asarray(offset).ravel()[0] + rows(x))
 
@@ -406,6 +406,71 @@ class TablesOfLength:
 class TablesOfRows(TablesOfLength):
     def __call__(self, x, seq_len=None):
         return super().__call__(x, seq_len and x.shape[-2])
+
+
+# Another shape of an argument, for which the function has code of its own.
+@wrong("position-offset", "of other positions in calls with position_ids (1, n)")
+def one_late_if_shared(x, position_ids):
+    position_ids = np.asarray(position_ids)
+    return ids(x, position_ids + (x.ndim == 4 and len(position_ids) < len(x)))
+
+
+@wrong("position-offset", "of other positions in calls with position_ids (n,)")
+def one_late_in_one_axis(q, k, position_ids):
+    later = np.asarray(position_ids) + (np.ndim(position_ids) == 1)
+    return ids(q, later), ids(k, later)
+
+
+@wrong("no-rotation", "returned unrotated in calls with vectors (n, d)")
+def axis_of_heads_alone(q, k, position_ids):
+    return tuple(x if x.ndim == 2 else ids(x, position_ids) for x in (q, k))
+
+
+@untested("vectors (n, d)")
+def one_token_of_each_head(q, k, position_ids):
+    """Vectors (heads, d) of one token, as in a decoding step."""
+    first = np.ravel(position_ids)[0]
+    return tuple(ids(x, first if x.ndim == 2 else position_ids) for x in (q, k))
+
+
+def shaped_tables(q, k, cos, sin):
+    cos, sin = (own[:, None] if own.ndim == 3 else own for own in (cos, sin))
+    if cos.shape[-1] == 16:
+        cos, sin = (np.tile(own, 2) for own in (cos, sin))
+    return turned_by(q, cos, sin), turned_by(k, cos, sin)
+
+
+@wrong("position-offset", "of other positions in calls with tables (n, w)")
+def rolled_if_tables_have_two_axes(q, k, cos, sin):
+    return shaped_tables(q, k, *(np.roll(own, cos.ndim == 2, 0) for own in (cos, sin)))
+
+
+@wrong("unknown", "results differ in calls with tables with a column for each pair")
+def repeated_side_by_side(q, k, cos, sin):
+    half = cos.shape[-1] == 16
+    return shaped_tables(q, k, *(np.repeat(own, 1 + half, -1) for own in (cos, sin)))
+
+
+def rotary_dim_of_tables(q, k, cos, sin):
+    """As many dimensions as the tables have columns: with one for each pair, half of them."""
+    dim = cos.shape[-1]
+
+    def turned(x):
+        a, b = np.split(x[..., :dim], 2, -1)
+        beside = np.concatenate([-b, a], -1)
+        return np.concatenate([x[..., :dim] * cos + beside * sin, x[..., dim:]], -1)
+
+    return turned(q), turned(k)
+
+
+@wrong("position-offset", "of other positions in calls with offset (1,)")
+def lone_offset_ignored(x, offset=0):
+    return offsets(x, 0 if np.shape(offset) == (1,) else offset)
+
+
+@wrong("unknown", "depends on more than the row")
+def tables_of_one_axis_late(x, position_ids):
+    return tables_of(np.asarray(position_ids) + (np.ndim(position_ids) == 1))
 
 
 # Tables whose axis of heads the caller chooses.

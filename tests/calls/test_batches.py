@@ -299,15 +299,18 @@ def averaged(x, positions):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["zeroed", "zeroed_without_heads"])
-def test_unrotated_dimensions_that_are_wrong_in_batches_alone_fail(name, call, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "calls"),
+    [("zeroed", "several sequences"), ("zeroed_without_heads", "vectors (b, n, d)")],
+)
+def test_unrotated_dimensions_that_are_wrong_in_batches_alone_fail(name, calls, call, tmp_path):
     """A function of rows (n, d) that takes batches too, as its rotated dimensions show."""
     (tmp_path / "mine.py").write_text(PARTIAL)
     asked = (*HALF, "--set", "partial=0.5", "-l", "256", "--impl")
     status, out, _ = call(*asked, f"./mine.py:{name}")
     (why,) = json.loads(out)["diagnosis"]
     assert (status, why["cause"]) == (1, "rotary-dim"), out
-    assert why["message"] == "unrotated dimensions change in calls with several sequences"
+    assert why["message"] == f"unrotated dimensions change in calls with {calls}"
     status, out, _ = call(*asked, "./mine.py:right")
     assert (status, "not tested" in json.loads(out)["verdict"]) == (0, False), out
 

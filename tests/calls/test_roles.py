@@ -168,3 +168,63 @@ def test_a_class_with_one_length_may_take_the_original_context(call):
     status, out, _ = call(*asked, "--impl", f"{TOLD}:YarnOfHalfTheContext")
     assert status == 1
     assert "max_position_embeddings=512" in json.loads(out)["subject"]["call"]["text"]
+
+
+NAMED = """
+import numpy as np
+
+def angles(positions, dim, base):
+    return np.multiply.outer(positions, base ** (-np.arange(0, dim, 2) / dim))
+
+def build_rope_cache(seq_len, n_elem, base=10000, condense_ratio=1):
+    both = np.tile(angles(np.arange(seq_len) / condense_ratio, n_elem, base), 2)
+    return np.cos(both), np.sin(both)
+
+def ggml_rope(x, pos, n_dims, freq_base, freq_scale):
+    a = angles(freq_scale * np.asarray(pos), n_dims, freq_base)
+    first, second = np.split(x, 2, -1)
+    y = np.concatenate([first * np.cos(a) - second * np.sin(a),
+                        first * np.sin(a) + second * np.cos(a)], -1)
+    return y.astype(x.dtype)
+
+class SuScaledRoPE:
+    def __init__(self, dims, base=1e4, original_max_position_embeddings=4096,
+                 short_factor=1, long_factor=1.0):
+        self.rates = base ** (-np.arange(0, dims, 2) / dims)
+        self.of, self.original = (short_factor, long_factor), original_max_position_embeddings
+    def __call__(self, position_ids):
+        longer = int(np.max(position_ids) >= self.original)
+        both = np.tile(np.multiply.outer(position_ids, self.rates / self.of[longer]), 2)
+        return np.cos(both), np.sin(both)
+
+def alibi(num_heads, sequence_length):
+    most = 2 ** int(np.ceil(np.log2(num_heads)))
+    slopes = 2.0 ** (-8 / most * np.arange(1, most + 1))
+    if most != num_heads:
+        slopes = np.concatenate([slopes[1::2], slopes[::2]])[:num_heads]
+    return slopes[:, None, None] * np.arange(1 - sequence_length, 1)
+"""
+LONG = "--set short_factor=1,2 --set long_factor=2,8"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ("rope-check -s rope-linear -d 16 --layout half --set factor=4", "build_rope_cache"),
+        ("rope-check -s rope-linear -d 16 --layout half --set factor=4", "ggml_rope"),
+        ("rope-check -s rope -d 16 --layout half", "ggml_rope"),
+        (f"rope-check -s rope-longrope -d 4 --layout half {LONG}", "SuScaledRoPE"),
+        ("check -s alibi --heads 8 --set form=mpt", "alibi"),
+    ],
+)
+def test_libraries_names_of_settings_are_given_the_references(asked, name, call, tmp_path):
+    """Those of litgpt, llama.cpp, mlx-lm and transformers, even if they have a default."""
+    (tmp_path / "named.py").write_text(NAMED)
+    status, out, err = call(*asked.split(), "-l", "64", "--impl", f"./named.py:{name}")
+    assert (status, err) == (0, ""), out
+
+
+@pytest.mark.long
+def test_deberta_calls_distances_relative_pos():
+    assert roles_of("relative_pos") == ("positions",)

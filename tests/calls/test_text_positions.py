@@ -64,6 +64,11 @@ def looked_up_reversed(x, position_ids):
     return tables(AXES[:, np.atleast_2d(position_ids) % {rows}], 2 - BLOCKS, 1e4)
 
 
+def text_without_rows(x, position_ids):
+    p = np.asarray(position_ids)
+    return tables(np.stack([p, 0 * p, p]) if p.ndim == 2 else p, BLOCKS, 1e4)
+
+
 def one_axis(x, offset=0):
     p = np.arange(x.shape[-2]) + offset
     a = np.tile(p[:, None] * 1e4 ** (-np.arange(0, 32, 2) / 32), 2)
@@ -149,3 +154,10 @@ def test_without_coordinates_a_function_of_one_number_is_said_to_be_checked_on_t
     assert "\n" not in unchecked
     _, out, _ = call(*SCHEME, "-l", "64", "--impl", f"{port}:{name}")
     assert f"layout=half; {UNCHECKED}" in " ".join(out.split())
+
+
+@pytest.mark.long
+def test_a_function_of_coordinates_that_is_wrong_for_text_positions_alone_fails(port, call):
+    status, out, _ = call(*SCHEME, *AXES, "--impl", f"{port}:text_without_rows", "--json")
+    (why,) = json.loads(out)["diagnosis"]
+    assert (status, why["evidence"].partition(":")[0]) == (1, "called with position_ids (1, n)")
