@@ -328,12 +328,13 @@ def _make_further_calls(
     further: Callable[[], Iterator[FurtherCall]],
 ) -> Any:
     """Return the first wrong subject of further calls, or ``subject`` with notes on them."""
-    call_notes = _CallNotes()
+    call_notes, made, before = _CallNotes(), called.made, "the first call"
     for suffix, given in _argument_sets(arguments, task):
         for call in further():
-            text = call.text + suffix
+            text, name = call.text + suffix, call.text.partition("=")[0]
             try:
-                if _shows_nothing(called, given, call):
+                _remake(called, call.tasks[0] if call.tasks[0].settings != task.settings else task)
+                if called.made == made and _shows_nothing(called, given, call):
                     continue
                 _make_first_call(called, given, call)
                 found = _recheck(called, given, subject, call)
@@ -342,7 +343,12 @@ def _make_further_calls(
             except InvalidInput as error:
                 of_attention = call.tasks[0].form == "buckets" and call.tasks[0].places.ndim > 1
                 shaped = isinstance(error, WrongShape) and not _has_several_starts(given, call)
-                if of_attention or shaped or call.first:
+                varied = any(
+                    each.startswith(f"{name}=")
+                    for each in (*call_notes.tried, *call_notes.untested)
+                )
+                unvaried = name != call.text and not varied
+                if of_attention or shaped or call.first or unvaried:
                     call_notes.untested.append(text)
                 call_notes.refused.append(f"{text} ({called.reason(error)})")
             else:
@@ -351,13 +357,40 @@ def _make_further_calls(
                 )
                 kind = _outcome(found, subject, call, given, takes_positions=bool(takes_positions))
                 if kind == "wrong":
-                    return replace(found, call=text)
+                    after = _earlier_call(called, given, subject, call, before)
+                    return replace(found, call=found.call + text + after)
                 call_notes.note(kind, text)
+            before = text
     call_notes.untested.extend(
         [subject.untested, *_untested_parts(called, arguments, task, call_notes.tried)]
     )
     leaks = _has_input(arguments, task) and _SHAPE_ONLY not in subject.notes
     return _with_notes(subject, call_notes, leaks=leaks)
+
+
+def _earlier_call(
+    called: CalledFunction, arguments: Arguments, subject: Any, call: FurtherCall, before: str
+) -> str:
+    """Return in words the call ``before`` a wrong one that is right as the first of a process."""
+    if call.first or not called.renews:
+        return ""
+    called.renew()
+    try:
+        alone = _recheck(called, arguments, subject, call)
+    except InvalidInput:
+        return ""
+    return "" if alone.misfit or not is_right(alone) else f" after {before}"
+
+
+def _remake(called: CalledFunction, task: FunctionTask) -> None:
+    """Make an object of a class with the settings of a task, unless it has them.
+
+    Raises: InvalidInput.
+    """
+    reference = _SettingsReference.of(task)
+    if reference.params != called.reference.params:
+        called.reference = cast("Any", reference)
+        (called.remake if called.lives else called.renew)()
 
 
 class _CallNotes(Record):
@@ -501,7 +534,10 @@ def _recheck(called: CalledFunction, arguments: Arguments, subject: Any, call: F
         parts = [
             replace(each, expected=replace(each.expected, slack=share * largest)) for each in parts
         ]
-    found = next((each for each in parts if each.misfit or not is_right(each)), parts[-1])
+    wrong = [at for at, each in enumerate(parts) if each.misfit or not is_right(each)]
+    found = parts[wrong[0] if wrong else -1]
+    if task.sequences > 1 and 0 < len(wrong) < len(parts):
+        found = replace(found, call=f"sequence {wrong[0] + 1} of ")
     x = np.concatenate([each.noise.reshape(-1, each.noise.shape[-1]) for each in results])
     if added and found.expected.form == "rows" and found.expected.found.shape == x.shape:
         found = replace(found, expected=replace(found.expected, vectors=x))

@@ -353,6 +353,66 @@ def test_orders_sequences_and_widths_that_are_wrong_are_named(scheme, function, 
     assert (report.ok, report.call) == (False, call), str(report)
 
 
+class SlopesOfPowersOfTwo:
+    """Right for 8 heads, as a power of two."""
+
+    def __init__(self, num_heads=HEADS):
+        self.slopes = 2.0 ** (-8 * np.arange(1, num_heads + 1) / num_heads)
+
+    def __call__(self, scores):
+        queries, keys = scores.shape[-2:]
+        return scores - self.slopes[:, None, None] * distances(queries, keys, keys - queries)
+
+
+class RowsOfLastCall:
+    """Keeps rows by the shape and the first of their positions."""
+
+    kept = None, None
+
+    def __call__(self, position_ids):
+        key = position_ids.shape, int(position_ids.flat[0])
+        if self.kept[0] != key:
+            self.kept = key, sinusoid(position_ids)
+        return self.kept[1]
+
+
+def first_biased(scores):
+    y, later = scores.copy(), scores[1:]
+    y[...] += bias(HEADS, *scores.shape[-2:], scores.shape[-1] - scores.shape[-2])
+    if scores.ndim == 4:
+        y[1:] = later
+    return y
+
+
+@pytest.mark.parametrize(
+    ("scheme", "function", "call"),
+    [
+        ("alibi", SlopesOfPowersOfTwo, "heads=12"),
+        ("alibi", first_biased, "sequence 2 of two sequences"),
+        ("sinusoidal", RowsOfLastCall, "positions of int32 after rows in another order"),
+    ],
+)
+def test_what_differs_in_a_wrong_call_is_named(scheme, function, call):
+    settings = {"heads": HEADS} if scheme == "alibi" else {"dim": D}
+    report = posenc.check(scheme, impl=function, positions=N, **settings)
+    assert (report.ok, report.call) == (False, call), str(report)
+
+
+@pytest.mark.parametrize("off", [0, 1])
+def test_scores_of_all_heads_of_each_sequence_are_read(off):
+    """Bloom's, of shape (sequences · heads, 1, keys)."""
+
+    def of_bloom(attention_mask, num_heads, dtype):
+        keys = np.cumsum(attention_mask, -1) - 1 + off * np.arange(len(attention_mask))[:, None]
+        both = slopes(num_heads)[:, None] * keys[:, None]
+        return both.reshape(-1, 1, keys.shape[1]).astype(np.float32)
+
+    report = posenc.check("alibi", impl=of_bloom, positions=N, heads=HEADS, form="bloom")
+    assert (report.ok, report.call) == (
+        (False, "sequence 2 of two sequences") if off else (True, "")
+    )
+
+
 def test_scores_of_one_length_alone_are_told_on_the_first_line():
     report = posenc.check("alibi", impl=of_64, positions=N, heads=HEADS)
     assert "not tested: calls of other lengths" in report.verdict, str(report)
@@ -366,6 +426,16 @@ def test_scores_of_one_number_of_heads_alone_are_told_on_the_first_line():
     report = posenc.check("alibi", impl=of_eight, positions=N, heads=HEADS)
     assert report.ok
     assert "not tested: heads=" in report.verdict, str(report)
+
+
+def test_a_setting_that_a_function_refuses_is_told_on_the_first_line():
+    def of_eight(scores):
+        queries, keys = scores.shape[-2:]
+        return scores + bias(HEADS, queries, keys, keys - queries)
+
+    report = posenc.check("alibi", impl=of_eight, positions=N, heads=HEADS)
+    assert report.ok
+    assert "not tested: heads=12" in report.verdict, str(report)
 
 
 @pytest.mark.parametrize("hidden", [0, 3])
