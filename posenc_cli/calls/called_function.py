@@ -63,7 +63,8 @@ class CalledFunction(ABC):
     required parameter, past which a table may end. With ``by_short`` the object is made with it.
     ``by_original`` gives the original context to ``max_position_embeddings``. With ``renews``, a
     new :meth:`start` gives a function that was never called. ``returns`` is the framework of the
-    last result.
+    last result, and ``overwritten`` says whether the last of two calls changed the result of the
+    first.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class CalledFunction(ABC):
         self.short_length: tuple[str, int, int] | None = None
         self.by_short = self.by_original = False
         self.returns: str | None = None
+        self.overwritten: bool | None = None
         self._context = context
 
     @property
@@ -271,6 +273,15 @@ class CalledFunction(ABC):
         self.first_rows = self.first_rows or positions.shape[-1] * heads
         return results
 
+    def keep(self, mode: str) -> None:
+        """Make the next call the "first" of two whose arrays a caller keeps, or the same "again".
+
+        The second writes its positions into the arrays of the first, and sets ``overwritten``.
+
+        Raises: InvalidInput.
+        """
+        self._exchange_messages({"do": "keep", "mode": mode})
+
     def arrays(self, payload: Payload, positions: Integers) -> list[Returned]:
         """Return the arrays for a request with these positions, as :meth:`call` does.
 
@@ -278,7 +289,7 @@ class CalledFunction(ABC):
         """
         answer, data = self._exchange_messages(payload, positions=positions)
         try:
-            self.returns = answer.get("made")
+            self.returns, self.overwritten = answer.get("made"), answer.get("overwritten")
             return returned_arrays(answer, data)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             self.end()

@@ -343,11 +343,15 @@ def _make_further_calls(
             except InvalidInput as error:
                 of_attention = call.tasks[0].form == "buckets" and call.tasks[0].places.ndim > 1
                 shaped = isinstance(error, WrongShape) and not _has_several_starts(given, call)
-                varied = any(
+                known = any(
                     each.startswith(f"{name}=")
                     for each in (*call_notes.tried, *call_notes.untested)
                 )
-                unvaried = name != call.text and not varied
+                unvaried = (
+                    name != call.text
+                    and not known
+                    and (called.made != made or _changes_number(given, task, call))
+                )
                 if of_attention or shaped or call.first or unvaried:
                     call_notes.untested.append(text)
                 call_notes.refused.append(f"{text} ({called.reason(error)})")
@@ -368,11 +372,17 @@ def _make_further_calls(
     return _with_notes(subject, call_notes, leaks=leaks)
 
 
+def _changes_number(arguments: Arguments, task: FunctionTask, call: FurtherCall) -> bool:
+    """Return whether a call gives another number for a parameter."""
+    pairs = ((make(task), make(call.tasks[0])) for _, make in arguments)
+    return any(np.ndim(other) == 0 and value != other for value, other in pairs)
+
+
 def _earlier_call(
     called: CalledFunction, arguments: Arguments, subject: Any, call: FurtherCall, before: str
 ) -> str:
     """Return in words the call ``before`` a wrong one that is right as the first of a process."""
-    if call.first or not called.renews:
+    if " after " in call.text or not called.renews:
         return ""
     called.renew()
     try:

@@ -84,10 +84,10 @@ def test_a_function_of_angles_with_other_pairs_than_the_reference_ends_in_a_verd
     """
 
     def rotate(t, freqs):
-        dim = freqs.shape[-1]
+        dim, angles = freqs.shape[-1], np.real(freqs)
         a, b = np.split(t[..., :dim], 2, axis=-1)
-        sines = np.sin(freqs) * np.repeat([1.0, -1.0], dim // 2)
-        y = t[..., :dim] * np.cos(freqs) + np.concatenate([-b, a], -1) * sines
+        sines = np.sin(angles) * np.repeat([1.0, -1.0], dim // 2)
+        y = t[..., :dim] * np.cos(angles) + np.concatenate([-b, a], -1) * sines
         return np.concatenate([y, t[..., dim:]], -1).astype(t.dtype)
 
     assert not posenc.rope_check("rope", impl=rotate, positions=256, dim=32, layout="half").ok

@@ -191,7 +191,7 @@ def to_scores_of_a_square(scores):
 WRONG = {
     "start": (
         *("sinusoidal", of_the_first_start, {"dim": D}),
-        *("two sequences at other positions", "position-offset"),
+        *("sequence 2 of two sequences at other positions", "position-offset"),
     ),
     "square batch": (
         *("sinusoidal", row_0_for_as_many_sequences_as_rows, {"dim": D}),
@@ -210,7 +210,7 @@ WRONG = {
     "√d": ("sinusoidal", scales_single_rows, {"dim": D}, "single rows", "not-added"),
     "first sequence": (
         *("sinusoidal", of_the_first_sequence, {"dim": D}),
-        *("two sequences at other positions", "position-offset"),
+        *("sequence 2 of two sequences at other positions", "position-offset"),
     ),
     "one query": (
         *("alibi", no_bias_for_one_query, {"heads": HEADS}),
@@ -342,9 +342,9 @@ def of_one_width(positions, dim=D):
     ("scheme", "function", "call"),
     [
         ("sinusoidal", sorted_ids, "rows in another order"),
-        ("sinusoidal", adds_to_one, "two sequences"),
+        ("sinusoidal", adds_to_one, "sequence 2 of two sequences"),
         ("sinusoidal", backwards_from_three_on, "three sequences"),
-        ("sinusoidal", wrong_in_pairs, "two sequences"),
+        ("sinusoidal", wrong_in_pairs, "sequence 2 of two sequences"),
         ("sinusoidal", of_one_width, "dim=32"),
     ],
 )
@@ -765,7 +765,7 @@ def compute_bias(num_heads, query_length, key_length, past_seen_tokens=0):
         ("sinusoidal", tensorflow, ""),
         ("sinusoidal", annotated(None), ""),
         ("sinusoidal", fairseq, "padding_idx"),
-        ("timestep", Timesteps, ""),
+        ("timestep", Timesteps, "downscale_freq_shift=0"),
         ("alibi", to_attn, ""),
         ("alibi", lambda i, j: bias(HEADS, i, j, j - i), ""),  # x-transformers
         ("alibi", flash_attention, ""),
@@ -915,7 +915,7 @@ def of_one_scale(timesteps_, embedding_dim=D, scale=1):
         ("alibi", ignores_past, "the last query of 64"),
         ("alibi", no_bias_in_half, "scores in float16"),
         ("alibi", of_one_slope, "max_bias=16"),
-        ("sinusoidal", counts_through_the_batch, "a row of two sequences"),
+        ("sinusoidal", counts_through_the_batch, "sequence 2 of a row of two sequences"),
         ("sinusoidal", KeepsHalf, "vectors in float32 after half precision"),
         ("timestep", pads_in_front, "dim=17"),
         ("timestep", of_one_scale, "scale=2"),
@@ -1019,7 +1019,7 @@ def to_exchanged_grids(x):
         ("sinusoidal", of_ids, None, {"positions": range(0, 20000, 17)}),
         ("sinusoidal", rounded_twice, "vectors in float16", {"positions": N}),
         ("sinusoidal", rounded_once, None, {"positions": N}),
-        ("sinusoidal-nd", to_one_grid, "two grids", {"grid": (4, 6)}),
+        ("sinusoidal-nd", to_one_grid, "sequence 2 of two grids", {"grid": (4, 6)}),
         ("sinusoidal-nd", to_exchanged_grids, "", {"grid": (4, 6)}),
         ("sinusoidal-nd", to_grids, None, {"grid": (4, 6)}),
     ],
