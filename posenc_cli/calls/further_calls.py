@@ -491,7 +491,10 @@ _FURTHER = (
     Pattern(
         lambda _: "positions changed in place",
         _kept_arrays,
-        lambda tried: not tried.function.follows_length and not tried.form.has("grid"),
+        lambda tried: (
+            not (tried.function.follows_length or tried.form.has("grid"))
+            and tried.function.outcome != "frequencies"
+        ),
         rare=True,
     ),
     *(

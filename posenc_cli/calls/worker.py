@@ -443,9 +443,8 @@ def call_function(
     In the report, "made" is the framework of the first array that it returned.
     """
     framework = BY_NAME[header["library"]]
-    mode = _KEPT.pop("mode", "")
-    kept = _KEPT["arrays"] if mode == "again" else []
-    arguments, named, originals = make_arguments(framework, header, data, kept)
+    mode, kept = _KEPT.pop("mode", ""), _KEPT.get("arrays", [])
+    arguments, named, originals = make_arguments(framework, header, data, kept * (mode == "again"))
     result = result_of_call(function, named, arguments)
     if inspect.iscoroutine(result):
         result.close()  # else Python warns that nobody awaited it
@@ -456,17 +455,7 @@ def call_function(
         if returned and not same_values(returned, values):
             raise Refused("returned other values than it wrote into its input", why="left")
     else:
-        changed = [
-            given
-            for array, chunk, given in originals
-            if not is_unchanged(array, array_from_bytes(framework, chunk, given))
-        ]
-        if any(given["dtype"] == "int64" for given in changed):
-            raise Refused("changed its positions, which the next layer reads too")
-        if changed:
-            raise Refused(
-                "changed its input; it must return a new array and not modify x", why="changed"
-            )
+        refuse_changed_input(framework, originals)
         values = values_of(result)
     if len(values) > _MOST_RESULTS:
         raise Refused(f"returned {len(values)} values")
@@ -478,13 +467,29 @@ def call_function(
     }
     parts = [part for _, part in results]
     if mode == "again":
-        before = [bytes(as_bytes(value)[1]) for value in _KEPT["values"]]
-        report["overwritten"] = before != _KEPT["bytes"]
+        report["overwritten"] = _KEPT["bytes"] != [
+            bytes(as_bytes(one)[1]) for one in _KEPT["values"]
+        ]
         _KEPT.clear()
     elif mode:
-        _KEPT.update(arrays=[array for array, *_ in originals], values=values)
-        _KEPT["bytes"] = [bytes(part) for part in parts]
+        arrays = [array for array, *_ in originals]
+        _KEPT.update(arrays=arrays, values=values, bytes=list(map(bytes, parts)))
     return report, parts
+
+
+def refuse_changed_input(framework: Framework, originals: list[Any]) -> None:
+    """Raise Refused if a function changed one of its arrays."""
+    changed = [
+        given
+        for array, chunk, given in originals
+        if not is_unchanged(array, array_from_bytes(framework, chunk, given))
+    ]
+    if any(given["dtype"] == "int64" for given in changed):
+        raise Refused("changed its positions, which the next layer reads too")
+    if changed:
+        raise Refused(
+            "changed its input; it must return a new array and not modify x", why="changed"
+        )
 
 
 def is_unchanged(array: Any, given: Any) -> bool:

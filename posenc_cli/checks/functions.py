@@ -131,6 +131,11 @@ class FurtherCall(Record):
     unlike: FunctionTask
     first: FunctionTask | None = None
 
+    @property
+    def is_of_attention(self) -> bool:
+        """Whether it asks for a matrix of buckets, as attention does."""
+        return self.tasks[0].form == "buckets" and self.tasks[0].places.ndim > 1
+
 
 class _SettingsReference(Record):
     """Settings for constructing a user's class, under the names that libraries use."""
@@ -331,7 +336,7 @@ def _make_further_calls(
     call_notes, made, before = _CallNotes(), called.made, "the first call"
     for suffix, given in _argument_sets(arguments, task):
         for call in further():
-            text, name = call.text + suffix, call.text.partition("=")[0]
+            text = call.text + suffix
             try:
                 _remake(called, call.tasks[0] if call.tasks[0].settings != task.settings else task)
                 if called.made == made and _shows_nothing(called, given, call):
@@ -341,25 +346,15 @@ def _make_further_calls(
             except _IgnoredFormat as error:
                 call_notes.untested.append(error.message)
             except InvalidInput as error:
-                of_attention = call.tasks[0].form == "buckets" and call.tasks[0].places.ndim > 1
                 shaped = isinstance(error, WrongShape) and not _has_several_starts(given, call)
-                known = any(
-                    each.startswith(f"{name}=")
-                    for each in (*call_notes.tried, *call_notes.untested)
-                )
-                unvaried = (
-                    name != call.text
-                    and not known
-                    and (called.made != made or _changes_number(given, task, call))
-                )
-                if of_attention or shaped or call.first or unvaried:
+                varied = called.made != made or _changes_number(given, task, call)
+                unvaried = varied and not call_notes.names(f"{call.text.partition('=')[0]}=")
+                if call.is_of_attention or shaped or call.first or unvaried:
                     call_notes.untested.append(text)
                 call_notes.refused.append(f"{text} ({called.reason(error)})")
             else:
-                takes_positions = call_notes.tried or any(
-                    _is_offset(parameter.name) for parameter, _ in given
-                )
-                kind = _outcome(found, subject, call, given, takes_positions=bool(takes_positions))
+                follows = bool(call_notes.tried or any(_is_offset(one.name) for one, _ in given))
+                kind = _outcome(found, subject, call, given, takes_positions=follows)
                 if kind == "wrong":
                     after = _earlier_call(called, given, subject, call, before)
                     return replace(found, call=found.call + text + after)
@@ -373,7 +368,9 @@ def _make_further_calls(
 
 
 def _changes_number(arguments: Arguments, task: FunctionTask, call: FurtherCall) -> bool:
-    """Return whether a call gives another number for a parameter."""
+    """Return whether a call with another setting gives another number for a parameter."""
+    if call.tasks[0].settings == task.settings:
+        return False
     pairs = ((make(task), make(call.tasks[0])) for _, make in arguments)
     return any(np.ndim(other) == 0 and value != other for value, other in pairs)
 
@@ -409,6 +406,10 @@ class _CallNotes(Record):
     tried: list[str] = fresh(list)
     refused: list[str] = fresh(list)
     untested: list[str] = fresh(list)
+
+    def names(self, setting: str) -> bool:
+        """Return whether a call with another value of a setting was tried, or is untested."""
+        return any(text.startswith(setting) for text in (*self.tried, *self.untested))
 
     def note(self, kind: Literal["first", "untested", "refused", "tried"], text: str) -> None:
         """Add a call to the list of its outcome, see `_outcome`."""
@@ -544,10 +545,7 @@ def _recheck(called: CalledFunction, arguments: Arguments, subject: Any, call: F
         parts = [
             replace(each, expected=replace(each.expected, slack=share * largest)) for each in parts
         ]
-    wrong = [at for at, each in enumerate(parts) if each.misfit or not is_right(each)]
-    found = parts[wrong[0] if wrong else -1]
-    if task.sequences > 1 and 0 < len(wrong) < len(parts):
-        found = replace(found, call=f"sequence {wrong[0] + 1} of ")
+    found = _first_wrong(parts, task)
     x = np.concatenate([each.noise.reshape(-1, each.noise.shape[-1]) for each in results])
     if added and found.expected.form == "rows" and found.expected.found.shape == x.shape:
         found = replace(found, expected=replace(found.expected, vectors=x))
@@ -558,6 +556,15 @@ def _recheck(called: CalledFunction, arguments: Arguments, subject: Any, call: F
         rows = _batch_first(arguments, task, bare.values)
         parts = call.accepts(replace(bare.loaded, values=rows, dtype=dtype))
         found = next((each for each in parts if not is_right(each)), found)
+    return found
+
+
+def _first_wrong(parts: list[Any], task: FunctionTask) -> Any:
+    """Return the first wrong subject, or else the last; ``call`` names its sequence."""
+    wrong = [at for at, each in enumerate(parts) if each.misfit or not is_right(each)]
+    found = parts[wrong[0] if wrong else -1]
+    if task.sequences > 1 and 0 < len(wrong) < len(parts):
+        return replace(found, call=f"sequence {wrong[0] + 1} of ")
     return found
 
 

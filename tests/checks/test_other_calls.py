@@ -429,9 +429,9 @@ def test_scores_of_one_number_of_heads_alone_are_told_on_the_first_line():
 
 
 def test_a_setting_that_a_function_refuses_is_told_on_the_first_line():
-    def of_eight(scores):
-        queries, keys = scores.shape[-2:]
-        return scores + bias(HEADS, queries, keys, keys - queries)
+    def of_eight(heads, seq_len):
+        assert heads == HEADS
+        return posenc.bias("alibi", seq_len, heads=heads)
 
     report = posenc.check("alibi", impl=of_eight, positions=N, heads=HEADS)
     assert report.ok
