@@ -744,11 +744,6 @@ class WritesIntoLastResult:
         return kept
 
 
-@wrong("unknown", "the results for q and k are exchanged")
-def exchanged(q, k, position_ids):
-    return ids(k, position_ids), ids(q, position_ids)
-
-
 @wrong("unknown", "rows are wrong after a call past the length")
 class GrowsWithOtherRates(RowsOfRequiredLength):
     faster = 0.5
