@@ -6,6 +6,7 @@ every wrong call, and all other calls must be right. Otherwise the cause is unkn
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from functools import cached_property, partial
@@ -41,7 +42,7 @@ _ROUNDINGS = 4
 """Rounding steps of vectors before and after."""
 
 _FIRST_ROWS = 48
-"""Rows of the calls of an object with its default length."""
+"""Rows of the calls of an object of a short length."""
 
 _SHOWN = 3
 """Most rows that the evidence lists."""
@@ -298,26 +299,26 @@ def long_call_faults(
     return calls.causes() or (_irregularity(Cause.UNKNOWN, message, text),)
 
 
-def default_length_fault(
+def short_length_fault(
     logs: Sequence[CallLog], planned: PlannedCalls, dtype: str, last: int, *, half: str = ""
 ) -> Irregularity | None:
-    """Return the fault of rows beyond the default length of an object, up to position ``last``.
+    """Return the fault of calls beyond the length of an object, up to position ``last``.
 
-    The object is made again without a length. With ``half``, its first calls, which grow its
-    tables, are in that precision. If the first, short call is wrong too, the caller must set the
-    length, and there is no fault.
+    The object is made again with its default length, or with a short one if it requires one. With
+    ``half``, its first calls, which grow its tables, are in that precision. If the first, short
+    call is wrong too, the caller must set the length, and there is no fault.
     """
     function, columns = logs[0].function, logs[0].function.form.columns
-    assert function.process.default_length is not None
-    name, length = function.process.default_length
-    of_default = f"an object made with its default {name}={length}"
+    assert function.process.short_length is not None
+    name, length, end = function.process.short_length
+    of_short = f"an object made with {'its default ' * (end > length)}{name}={length}"
     past = f"past that length in {half}" if half else "past that length"
     if not logs[0].compares:
-        planned.skip(f"{of_default}, {past}")
+        planned.skip(f"{of_short}, {past}")
         return None
     right = True
-    with planned.planned(f"{of_default}, {past}", surely=False):
-        function.process.by_default = True
+    with planned.planned(f"{of_short}, {past}", surely=False):
+        function.process.by_short = True
         function.process.renew()
         calls = _calls_around(function, length, last)
         if half:
@@ -327,12 +328,12 @@ def default_length_fault(
                 coarse.all_values(np.ones((count, columns), np.float32), positions)
         for (first, count), log in product(calls, logs):
             log.rows(np.arange(count), np.arange(first, first + count))
-        if not (half or all(_Calls(log, log.made[:1], dtype).right for log in logs)):
+        if not (half or all(_Calls(log, log.made[:1], dtype, end).right for log in logs)):
             raise InvalidInput("its first, short call is wrong too")
-        right = all(_Calls(log, log.made, dtype).right for log in logs)
+        right = all(_Calls(log, log.made, dtype, end).right for log in logs)
     if right:
         return None
-    message = f"rows are wrong after a call past the length, in {of_default}"
+    message = f"rows are wrong after a call past the length, in {of_short}"
     text = f"called {past}: results differ from an object of length {last + 1}"
     return Irregularity(Cause.UNKNOWN, message, text)
 
@@ -350,11 +351,16 @@ def _calls_around(function: ServedFunction, length: int, last: int) -> list[tupl
 
 
 class _Calls:
-    """Calls, and which of them are wrong."""
+    """Calls, and which of them are wrong in rows before the position ``end``."""
 
-    def __init__(self, log: CallLog, made: Sequence[MadeCall], dtype: str) -> None:
+    def __init__(
+        self, log: CallLog, made: Sequence[MadeCall], dtype: str, end: float = math.inf
+    ) -> None:
         self._reader, self._made = RowReader(log.reference, dtype), made
-        right = [bool(self._reader.right(call, call.positions).all()) for call in made]
+        right = [
+            bool((self._reader.right(call, call.positions) | (call.positions >= end)).all())
+            for call in made
+        ]
         self._wrong = [call for call, all_right in zip(made, right, strict=True) if not all_right]
         ends = (call.end for call, all_right in zip(made, right, strict=True) if all_right)
         self._right_up_to = max(ends, default=0)

@@ -42,6 +42,9 @@ class Crash(InvalidInput):
 _LENGTH, _ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"
 """Parameters for the longest sequence, and for the original context."""
 
+_SHORT = 32
+"""Length of an object whose class requires one, for calls past it."""
+
 
 class WrongShape(InvalidInput):
     """A function that returned an array of another shape than its input."""
@@ -55,10 +58,13 @@ class CalledFunction(ABC):
     """A user's function; ``target`` is its name in messages, and ``python`` runs it.
 
     ``context`` is the number of positions that it may be asked for, and the length of an object of
-    a class. ``default_length`` is the parameter and value of the object's default length, if that
-    is less; with ``by_default`` the object is made with it. ``by_original`` gives the original
-    context to ``max_position_embeddings``. With ``renews``, a new :meth:`start` gives a function
-    that was never called. ``returns`` is the framework of the last result.
+    a class. ``short_length`` is the parameter and value of a shorter length, and the position below
+    which calls past it must be right: the default length, which must grow, or one chosen for a
+    required parameter, past which a table may end. With ``by_short`` the object is made with it.
+    ``by_original`` gives the original context to ``max_position_embeddings``. With ``renews``, a
+    new :meth:`start` gives a function that was never called. ``returns`` is the framework of the
+    last result, and ``overwritten`` says whether the last of two calls changed the result of the
+    first.
     """
 
     def __init__(
@@ -74,9 +80,10 @@ class CalledFunction(ABC):
         self.target, self.reference, self.asked = target, reference, asked
         self.python, self.renews = python, renews
         self.made = ""
-        self.default_length: tuple[str, int] | None = None
-        self.by_default = self.by_original = False
+        self.short_length: tuple[str, int, int] | None = None
+        self.by_short = self.by_original = False
         self.returns: str | None = None
+        self.overwritten: bool | None = None
         self._context = context
 
     @property
@@ -189,18 +196,19 @@ class CalledFunction(ABC):
                 values[given.name] = given.typed_as_default(named[given.name])
                 continue
             role = next((role for role in given.roles() if role in roles), None)
-            if role == "length" and (given.default or "").isdecimal():
-                length = int(given.default or "")
-                self.default_length = (given.name, length) if 0 < length < self._context else None
-                if self.by_default:
-                    continue
+            required = given in self.signature.required
+            if role == "length" and (required or (given.default or "").isdecimal()):
+                length = int(given.default or _SHORT)
+                short, end = 0 < length < self._context, length if required else self._context
+                self.short_length = (given.name, length, end) if short else None
+                roles["length"] = length if self.by_short else self._context
             if role in roles and not (role in NO_EFFECT and given.default):
                 values[given.name] = given.typed_as_default(roles[role])
             elif "style" in given.roles():
                 values[given.name] = layout_flag(given.name, self.reference)
             elif "config" in given.roles() and config is not None:
                 configs[given.name] = dict(config)
-            elif given in self.signature.required and given.name not in attributes:
+            elif required and given.name not in attributes:
                 is_config = "config" in given.roles()
                 hint = "--config FILE or --model NAME gives it one; or " * is_config
                 hint += "name an object of it: rope = Rope(…) in the module, then module:rope"
@@ -265,6 +273,15 @@ class CalledFunction(ABC):
         self.first_rows = self.first_rows or positions.shape[-1] * heads
         return results
 
+    def keep(self, mode: str) -> None:
+        """Make the next call the "first" of two whose arrays a caller keeps, or the same "again".
+
+        The second writes its positions into the arrays of the first, and sets ``overwritten``.
+
+        Raises: InvalidInput.
+        """
+        self._exchange_messages({"do": "keep", "mode": mode})
+
     def arrays(self, payload: Payload, positions: Integers) -> list[Returned]:
         """Return the arrays for a request with these positions, as :meth:`call` does.
 
@@ -272,7 +289,7 @@ class CalledFunction(ABC):
         """
         answer, data = self._exchange_messages(payload, positions=positions)
         try:
-            self.returns = answer.get("made")
+            self.returns, self.overwritten = answer.get("made"), answer.get("overwritten")
             return returned_arrays(answer, data)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             self.end()

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.calls.serving import with_other_vectors
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import HALVES, round_to_half
+from posenc_cli.inference.tolerance import PER_ANGLE
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -80,6 +82,16 @@ class FunctionTrial(Record):
         """Return the function's results for rows at positions."""
         return self.function.values(x, positions, self.which)
 
+    @property
+    def exchanges(self) -> bool:
+        """Whether the result for q is returned in place of that for k, and the reverse."""
+        if self.function.results < 2:
+            return False
+        given = with_other_vectors(self.x, self.which)
+        values = self.function.each_value(given, self.positions)
+        wanted = [apply_matrices(part, self.matrices) for part in reversed(given)]
+        return not any(map(vectors_differ, values, wanted))
+
 
 def apply_matrices(x: NumberArray, matrices: UnitMatrices) -> NumberArray:
     """Return the products of vectors (k, columns) with matrices [k, j, o]."""
@@ -99,7 +111,17 @@ def is_half(matrices: UnitMatrices) -> bool:
     return not bool((np.ascontiguousarray(matrices).view(np.uint32) & np.uint32(0x1FFF)).any())
 
 
-def vectors_differ(values: NumberArray, wanted: NumberArray) -> bool:
+def alike_at(function: ServedFunction, position: int) -> float:
+    """Return the relative tolerance between two calls for the row at a position.
+
+    Each may have the error of its angle in float32: XLA rounds the quotients of one row and of many
+    differently. Single rows are compared with the reference too, if it is symmetric.
+    """
+    symmetric = function.process.reference.symmetric
+    return max(ALIKE, min(1.0, 2 * PER_ANGLE * position)) if symmetric else ALIKE
+
+
+def vectors_differ(values: NumberArray, wanted: NumberArray, alike: float = ALIKE) -> bool:
     """Return whether values differ from those wanted by more than their format explains."""
     if np.array_equal(values, wanted):  # usual, and three times as fast
         return False
@@ -107,7 +129,7 @@ def vectors_differ(values: NumberArray, wanted: NumberArray) -> bool:
     if not np.isfinite(size):
         return False
     off = np.abs(values - wanted).max(initial=0)
-    if off <= ALIKE * size:
+    if off <= alike * size:
         return False
     half = values.dtype.itemsize < 4 or is_half(values)
     return not (half and off <= COARSE * ALIKE * size)
@@ -143,6 +165,9 @@ def _irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
         row = int(np.argmin(np.isfinite(values).all(axis=1)))
         evidence = f"for a vector at position {positions[row]}; results for unit vectors are finite"
         yield unmeasurable("returned NaN or infinity", evidence)
+    elif vectors_differ(values, expected) and trial.exchanges:
+        evidence = "q is returned in place of k, and k in place of q"
+        yield Irregularity(Cause.UNKNOWN, "the results for q and k are exchanged", evidence)
     elif vectors_differ(trial.call(x * MULTIPLE, positions) / MULTIPLE, values):
         yield unmeasurable("is not linear in x", f"f({MULTIPLE:g}·x) is not {MULTIPLE:g}·f(x)")
     elif vectors_differ(values, expected):
@@ -180,7 +205,7 @@ def _dependences_on_rows(trial: FunctionTrial) -> Iterator[Irregularity]:
         yield Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
     ends = [0, positions.size - 1]
     alone = np.concatenate([trial.call(x[[k]], positions[[k]]) for k in ends])
-    if vectors_differ(alone, expected[ends]):
+    if vectors_differ(alone, expected[ends], alike_at(trial.function, int(positions.max()))):
         evidence = "depends on the number of rows, not on their positions alone"
         yield Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
 

@@ -293,6 +293,25 @@ def _results_in_other_type(role: str, tried: Tried) -> Iterator[_Pair]:
     )
 
 
+def _kept_arrays(tried: Tried) -> Iterator[_Pair | Irregularity]:
+    """Yield results for positions that were changed in place, as by a decoder that adds 1 to them.
+
+    The result of the first of both calls must stay.
+    """
+    function, x = tried.function, random_vectors(_ROWS, tried.form.columns)
+    process, positions = function.process, np.arange(_ROWS)
+    later = positions if tried.form.from_zero else _FIRST + positions
+    wanted = np.concatenate(function.all_values(x, later), axis=1)
+    process.keep("first")
+    function.all_values(-x, positions)
+    process.keep("again")
+    values = np.concatenate(function.all_values(x, later), axis=1)
+    if process.overwritten:
+        message = "the next call overwrites the result of a call"
+        yield Irregularity(Cause.UNKNOWN, message, "the first of two results changed")
+    yield values, wanted
+
+
 def _type_text(role: str, tried: Tried) -> str:
     name = next(argument.parameter for argument in tried.form.arguments if argument.role == role)
     return f"{name} {_TYPES[role]}"
@@ -468,6 +487,15 @@ _FURTHER = (
             ),
         )
         for role in _TYPES
+    ),
+    Pattern(
+        lambda _: "positions changed in place",
+        _kept_arrays,
+        lambda tried: (
+            not (tried.function.follows_length or tried.form.has("grid"))
+            and tried.function.outcome != "frequencies"
+        ),
+        rare=True,
     ),
     *(
         Pattern(

@@ -510,8 +510,11 @@ def _matches(tried: Tried, used: Reference, wanted: Reference) -> bool:
             rates = function.returned(positions)[0].values.reshape(-1)
             return rates.size == wanted.pairs and not tried.differs(rates, wanted.frequencies)
         parts = function.all_values(x, positions)
-    if tried.pairing is not None and parts[0].shape[1] <= max(tried.pairing.second):
-        return False  # tables of fewer dimensions
+    pairing = tried.pairing
+    if pairing is not None and (
+        pairing.pairs != wanted.pairs or parts[0].shape[1] <= max(pairing.second)
+    ):
+        return False  # other pairs, or tables of fewer dimensions
     values = tried.planes(parts)
     if wanted.grid is not None and grid:
         positions = positions % prod(wanted.grid)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from posenc_cli.calls.called_function import Crash, WrongShape
-from posenc_cli.calls.function_trial import NO_MAP, Irregularity
+from posenc_cli.calls.function_trial import NO_MAP, Irregularity, alike_at
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import Record
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.numerics.arrays import NumberArray
 
-    _Pair = tuple[NumberArray, NumberArray]
+    _Pair = tuple[NumberArray, NumberArray] | tuple[NumberArray, NumberArray, float]
 
 SEQUENCE = 256
 """Rows of the sequence: more than the consecutive integers that bfloat16 represents."""
@@ -150,7 +150,7 @@ class Pattern(Record):
     """
 
     text: Callable[[Any], str]
-    pairs: Callable[[Any], Iterable[tuple[NumberArray, NumberArray] | Irregularity]]
+    pairs: Callable[[Any], Iterable[_Pair | Irregularity]]
     when: Callable[[Any], bool]
     surely: bool = False
     last: bool = False
@@ -183,14 +183,12 @@ def compare_patterns(
             calls.tried.append(text)
 
 
-def _fault(
-    text: str, pair: tuple[NumberArray, NumberArray] | Irregularity, differs: Differs
-) -> Irregularity | None:
+def _fault(text: str, pair: _Pair | Irregularity, differs: Differs) -> Irregularity | None:
     """Return the fault of a call that ``text`` describes, or None if both results are equal."""
     if isinstance(pair, Irregularity):
         return pair
-    values, wanted = pair
-    if not differs(values, wanted):
+    values, wanted, *alike = pair
+    if not differs(values, wanted, *alike):
         return None
     off, first = np.abs(values - wanted).max(), _first_differing_row(values, wanted, differs)
     rows = f", first at row {first}" if len(values) > 1 else ""
@@ -204,7 +202,8 @@ class _Sequence:
     slow = False
 
     def __init__(self, function: ServedFunction, rows: Rows, context: int) -> None:
-        self.form, self.rows, self.context = function.form, rows, context
+        self.function, self.form = function, function.form
+        self.rows, self.context = rows, context
         self.count = min(SEQUENCE, context)
 
     @cached_property
@@ -281,7 +280,7 @@ def _far_rows(firsts: Iterable[int], tried: _Sequence) -> Iterator[_Pair]:
     """Yield results of a row far from the first, alone and after the row before it."""
     for first in firsts:
         both = tried.run(2, first)
-        yield tried.run(1, first + 1), both[1:]
+        yield tried.run(1, first + 1), both[1:], alike_at(tried.function, first + 1)
 
 
 def _packed(tried: _Sequence) -> Iterator[_Pair]:
@@ -381,7 +380,7 @@ _PATTERNS = (
     Pattern(
         lambda _: "the last row alone",  # last: it fills a cache
         lambda tried: _far_rows([tried.context - 2], tried),
-        lambda tried: tried.form.has("offset") and tried.context > _FIRST_FAR,
+        lambda tried: not tried.form.from_zero and tried.context > _FIRST_FAR,
         last=True,
     ),
 )

@@ -42,6 +42,10 @@ _MOST_RESULTS = 8
 """Most values that a function may return; no rotation returns more."""
 
 
+_KEPT: dict[str, Any] = {}
+"""What a caller keeps between two calls: the arrays and results of the first. ``mode`` is "first"
+or "again" for the next call, as the parent asked."""
+
 _RENEWED = 79
 """Exit status of a copy that another replaces."""
 
@@ -113,6 +117,8 @@ def answer_request(
     """
     if header["do"] == "make":
         return make_object(loaded, header), {}, []
+    if header["do"] == "keep":
+        _KEPT["mode"] = header["mode"]
     if header["do"] == "describe":
         return function, describe_function(function), []
     return (
@@ -394,15 +400,24 @@ def short_text(value: Any, most: int = 40) -> str:
 
 
 def make_arguments(
-    framework: Framework, header: dict[str, Any], data: bytearray
+    framework: Framework, header: dict[str, Any], data: bytearray, kept: list[Any]
 ) -> tuple[list[Any], dict[str, Any], list[Any]]:
-    """Return positional and named arguments, and each array with its bytes and description."""
+    """Return positional and named arguments, and each array with its bytes and description.
+
+    Integers are written into the ``kept`` arrays of the call before, if there are any.
+    """
     rest, originals = memoryview(data), []
 
     def array_from(given: dict[str, Any]) -> Any:
         nonlocal rest
         chunk, rest = rest[: given["bytes"]], rest[given["bytes"] :]
         array = array_from_bytes(framework, bytearray(chunk), given)
+        if kept and given["dtype"].startswith("int"):
+            new, array = array, kept[len(originals)]
+            try:
+                array[...] = new
+            except Exception as error:
+                raise Refused("cannot be given positions that change in place") from error
         originals.append((array, chunk, given))
         return array
 
@@ -428,7 +443,8 @@ def call_function(
     In the report, "made" is the framework of the first array that it returned.
     """
     framework = BY_NAME[header["library"]]
-    arguments, named, originals = make_arguments(framework, header, data)
+    mode, kept = _KEPT.pop("mode", ""), _KEPT.get("arrays", [])
+    arguments, named, originals = make_arguments(framework, header, data, kept * (mode == "again"))
     result = result_of_call(function, named, arguments)
     if inspect.iscoroutine(result):
         result.close()  # else Python warns that nobody awaited it
@@ -439,17 +455,7 @@ def call_function(
         if returned and not same_values(returned, values):
             raise Refused("returned other values than it wrote into its input", why="left")
     else:
-        changed = [
-            given
-            for array, chunk, given in originals
-            if not is_unchanged(array, array_from_bytes(framework, chunk, given))
-        ]
-        if any(given["dtype"] == "int64" for given in changed):
-            raise Refused("changed its positions, which the next layer reads too")
-        if changed:
-            raise Refused(
-                "changed its input; it must return a new array and not modify x", why="changed"
-            )
+        refuse_changed_input(framework, originals)
         values = values_of(result)
     if len(values) > _MOST_RESULTS:
         raise Refused(f"returned {len(values)} values")
@@ -459,7 +465,31 @@ def call_function(
         "results": [form for form, _ in results],
         "made": framework_of_result.name if framework_of_result else None,
     }
-    return report, [part for _, part in results]
+    parts = [part for _, part in results]
+    if mode == "again":
+        report["overwritten"] = _KEPT["bytes"] != [
+            bytes(as_bytes(one)[1]) for one in _KEPT["values"]
+        ]
+        _KEPT.clear()
+    elif mode:
+        arrays = [array for array, *_ in originals]
+        _KEPT.update(arrays=arrays, values=values, bytes=list(map(bytes, parts)))
+    return report, parts
+
+
+def refuse_changed_input(framework: Framework, originals: list[Any]) -> None:
+    """Raise Refused if a function changed one of its arrays."""
+    changed = [
+        given
+        for array, chunk, given in originals
+        if not is_unchanged(array, array_from_bytes(framework, chunk, given))
+    ]
+    if any(given["dtype"] == "int64" for given in changed):
+        raise Refused("changed its positions, which the next layer reads too")
+    if changed:
+        raise Refused(
+            "changed its input; it must return a new array and not modify x", why="changed"
+        )
 
 
 def is_unchanged(array: Any, given: Any) -> bool:

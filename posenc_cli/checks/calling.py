@@ -26,10 +26,10 @@ from posenc_cli.calls.batches import (
 )
 from posenc_cli.calls.call_log import (
     CallLog,
-    default_length_fault,
     explain_by_calls,
     far_row_faults,
     long_call_faults,
+    short_length_fault,
 )
 from posenc_cli.calls.function_process import MOST_ROWS
 from posenc_cli.calls.function_trial import (
@@ -213,7 +213,7 @@ def _with_further_calls(
             message = f"dtype is ignored: results are {subject.dtype}, not float32"
             evidence = f"called with {function.text}"
             calls.fault(Irregularity(Cause.TABLE_PRECISION, message, evidence))
-        past = partial(_try_past_default_length, subject.dtype)
+        past = partial(_try_past_short_length, subject.dtype)
         for test in (try_other_references, try_parameters, past, try_later):
             if not calls.faults:
                 test(tried)
@@ -221,14 +221,14 @@ def _with_further_calls(
     return replace(subject, other_calls=others)
 
 
-def _try_past_default_length(dtype: str, tried: Tried) -> None:
-    """Call a default-length object at later positions."""
+def _try_past_short_length(dtype: str, tried: Tried) -> None:
+    """Call an object of a short length at later positions."""
     function, count = tried.function, len(tried.calls.tried)
-    if function.process.default_length is None or function.outcome == "frequencies":
+    if function.process.short_length is None or function.outcome == "frequencies":
         return
     for half in ("", *halves_of(function)[:1]):
         logs = _empty_logs(function, tried.reference)
-        tried.calls.fault(default_length_fault(logs, tried.calls, dtype, tried.last, half=half))
+        tried.calls.fault(short_length_fault(logs, tried.calls, dtype, tried.last, half=half))
         if tried.calls.faults or len(tried.calls.tried) == count:
             return
 
@@ -292,9 +292,9 @@ def _table_subject(
     )
 
 
-def _tables_differ(values: NumberArray, wanted: NumberArray) -> bool:
+def _tables_differ(values: NumberArray, wanted: NumberArray, alike: float = ALIKE) -> bool:
     """Return whether cosines and sines differ from the expected ones."""
-    limit = ALIKE if values.dtype.itemsize >= 4 else COARSE * ALIKE
+    limit = alike if values.dtype.itemsize >= 4 else max(alike, COARSE * ALIKE)
     # Most are equal, and comparing them exactly is ten times as fast.
     return not (
         np.array_equal(values, wanted) or bool(np.abs(values - wanted).max(initial=0) <= limit)

@@ -131,6 +131,11 @@ class FurtherCall(Record):
     unlike: FunctionTask
     first: FunctionTask | None = None
 
+    @property
+    def is_of_attention(self) -> bool:
+        """Whether it asks for a matrix of buckets, as attention does."""
+        return self.tasks[0].form == "buckets" and self.tasks[0].places.ndim > 1
+
 
 class _SettingsReference(Record):
     """Settings for constructing a user's class, under the names that libraries use."""
@@ -328,36 +333,71 @@ def _make_further_calls(
     further: Callable[[], Iterator[FurtherCall]],
 ) -> Any:
     """Return the first wrong subject of further calls, or ``subject`` with notes on them."""
-    call_notes = _CallNotes()
+    call_notes, made, before = _CallNotes(), called.made, "the first call"
     for suffix, given in _argument_sets(arguments, task):
         for call in further():
             text = call.text + suffix
             try:
-                if _shows_nothing(called, given, call):
+                _remake(called, call.tasks[0] if call.tasks[0].settings != task.settings else task)
+                if called.made == made and _shows_nothing(called, given, call):
                     continue
                 _make_first_call(called, given, call)
                 found = _recheck(called, given, subject, call)
             except _IgnoredFormat as error:
                 call_notes.untested.append(error.message)
             except InvalidInput as error:
-                of_attention = call.tasks[0].form == "buckets" and call.tasks[0].places.ndim > 1
                 shaped = isinstance(error, WrongShape) and not _has_several_starts(given, call)
-                if of_attention or shaped or call.first:
+                varied = called.made != made or _changes_number(given, task, call)
+                unvaried = varied and not call_notes.names(f"{call.text.partition('=')[0]}=")
+                if call.is_of_attention or shaped or call.first or unvaried:
                     call_notes.untested.append(text)
                 call_notes.refused.append(f"{text} ({called.reason(error)})")
             else:
-                takes_positions = call_notes.tried or any(
-                    _is_offset(parameter.name) for parameter, _ in given
-                )
-                kind = _outcome(found, subject, call, given, takes_positions=bool(takes_positions))
+                follows = bool(call_notes.tried or any(_is_offset(one.name) for one, _ in given))
+                kind = _outcome(found, subject, call, given, takes_positions=follows)
                 if kind == "wrong":
-                    return replace(found, call=text)
+                    after = _earlier_call(called, given, subject, call, before)
+                    return replace(found, call=found.call + text + after)
                 call_notes.note(kind, text)
+            before = text
     call_notes.untested.extend(
         [subject.untested, *_untested_parts(called, arguments, task, call_notes.tried)]
     )
     leaks = _has_input(arguments, task) and _SHAPE_ONLY not in subject.notes
     return _with_notes(subject, call_notes, leaks=leaks)
+
+
+def _changes_number(arguments: Arguments, task: FunctionTask, call: FurtherCall) -> bool:
+    """Return whether a call with another setting gives another number for a parameter."""
+    if call.tasks[0].settings == task.settings:
+        return False
+    pairs = ((make(task), make(call.tasks[0])) for _, make in arguments)
+    return any(np.ndim(other) == 0 and value != other for value, other in pairs)
+
+
+def _earlier_call(
+    called: CalledFunction, arguments: Arguments, subject: Any, call: FurtherCall, before: str
+) -> str:
+    """Return in words the call ``before`` a wrong one that is right as the first of a process."""
+    if " after " in call.text or not called.renews:
+        return ""
+    called.renew()
+    try:
+        alone = _recheck(called, arguments, subject, call)
+    except InvalidInput:
+        return ""
+    return "" if alone.misfit or not is_right(alone) else f" after {before}"
+
+
+def _remake(called: CalledFunction, task: FunctionTask) -> None:
+    """Make an object of a class with the settings of a task, unless it has them.
+
+    Raises: InvalidInput.
+    """
+    reference = _SettingsReference.of(task)
+    if reference.params != called.reference.params:
+        called.reference = cast("Any", reference)
+        (called.remake if called.lives else called.renew)()
 
 
 class _CallNotes(Record):
@@ -366,6 +406,10 @@ class _CallNotes(Record):
     tried: list[str] = fresh(list)
     refused: list[str] = fresh(list)
     untested: list[str] = fresh(list)
+
+    def names(self, setting: str) -> bool:
+        """Return whether a call with another value of a setting was tried, or is untested."""
+        return any(text.startswith(setting) for text in (*self.tried, *self.untested))
 
     def note(self, kind: Literal["first", "untested", "refused", "tried"], text: str) -> None:
         """Add a call to the list of its outcome, see `_outcome`."""
@@ -501,7 +545,7 @@ def _recheck(called: CalledFunction, arguments: Arguments, subject: Any, call: F
         parts = [
             replace(each, expected=replace(each.expected, slack=share * largest)) for each in parts
         ]
-    found = next((each for each in parts if each.misfit or not is_right(each)), parts[-1])
+    found = _first_wrong(parts, task)
     x = np.concatenate([each.noise.reshape(-1, each.noise.shape[-1]) for each in results])
     if added and found.expected.form == "rows" and found.expected.found.shape == x.shape:
         found = replace(found, expected=replace(found.expected, vectors=x))
@@ -512,6 +556,15 @@ def _recheck(called: CalledFunction, arguments: Arguments, subject: Any, call: F
         rows = _batch_first(arguments, task, bare.values)
         parts = call.accepts(replace(bare.loaded, values=rows, dtype=dtype))
         found = next((each for each in parts if not is_right(each)), found)
+    return found
+
+
+def _first_wrong(parts: list[Any], task: FunctionTask) -> Any:
+    """Return the first wrong subject, or else the last; ``call`` names its sequence."""
+    wrong = [at for at, each in enumerate(parts) if each.misfit or not is_right(each)]
+    found = parts[wrong[0] if wrong else -1]
+    if task.sequences > 1 and 0 < len(wrong) < len(parts):
+        return replace(found, call=f"sequence {wrong[0] + 1} of ")
     return found
 
 

@@ -230,8 +230,9 @@ def _reader(
         several = len(sequences) > 1
         equal_places = several and not np.ptp(sequences, axis=0).any()
         axes = {"buckets": 2, "scores": 4}.get(request.form or "", 3)
-        flat = values.ndim == axes - 1 < 3 and len(values) == np.size(sequences)
-        if several and flat:  # diffusers returns sequences one after another
+        each = int(request.given.get("heads", 1)) if axes == 4 else np.size(sequences[0])
+        flat = values.ndim == axes - 1 and len(values) == len(sequences) * each
+        if several and flat:  # diffusers returns rows of sequences one after another, Bloom heads
             values = values.reshape(len(sequences), -1, *values.shape[1:])
         elif equal_places and (values.ndim < axes or len(values) == 1):
             table = values if values.ndim < axes else values[0]  # one table for all sequences

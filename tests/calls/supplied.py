@@ -763,3 +763,61 @@ class KeptBySize(Kept):
     def __init__(self, embedding_size, theta=10_000.0):
         super().__init__(embedding_size, theta)
         self.key = embedding_size
+
+
+class RowsOfRequiredLength:
+    """The first GPT-NeoX class of transformers, whose tables grow."""
+
+    faster = 1.0
+
+    def __init__(self, dim, max_position_embeddings, base=10000.0):
+        self.rates, self.tables = base ** -(np.arange(0, dim, 2) / dim), np.zeros(0)
+        self.grow(max_position_embeddings)
+
+    def grow(self, length):
+        self.tables = np.outer(np.arange(length), self.rates)
+
+    def __call__(self, x, seq_len):
+        assert len(x)
+        if seq_len > len(self.tables):
+            self.rates = self.rates * self.faster
+            self.grow(seq_len)
+        return np.cos(self.tables[:seq_len]), np.sin(self.tables[:seq_len])
+
+
+@wrong("unknown", "the result for a row depends on more than")
+class KeptForObject:
+    """Frequencies are computed again for another array of positions."""
+
+    last, angles = None, None
+
+    def __call__(self, x, position_ids):
+        if self.last is not position_ids:
+            self.last, self.angles = position_ids, np.array(position_ids)
+        return ids(x, self.angles)
+
+
+@wrong("unknown", "the next call overwrites the result of a call")
+class WritesIntoLastResult:
+    def __init__(self):
+        self.results = {}
+
+    def __call__(self, x, offset=0):
+        y = rotated(x, offset + rows(x))
+        kept = self.results.setdefault((y.shape, y.dtype), y)
+        kept[...] = y
+        return kept
+
+
+@wrong("unknown", "rows are wrong after a call past the length")
+class GrowsWithOtherRates(RowsOfRequiredLength):
+    faster = 0.5
+
+
+class ClampedAtRequiredLength(RowsOfRequiredLength):
+    """A gather of JAX ends at the last row, which a caller who states the length never passes."""
+
+    def __call__(self, x, positions):
+        assert len(x)
+        angles = self.tables[np.minimum(positions, len(self.tables) - 1)]
+        return np.cos(angles), np.sin(angles)

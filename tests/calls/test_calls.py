@@ -320,7 +320,7 @@ WRONG = {
         "k: the code pairs dimensions 2i",
         "columns are paired or ordered differently",
     ),
-    "exchanged": ("unknown", "results for vectors differ", "results for vectors differ"),
+    "exchanged": ("unknown", *["the results for q and k are exchanged"] * 2),
     "k_later": ("position-offset", "k: positions are off by +1", "holds for all q and k"),
     "offset_ignored": ("position-offset", "", "each call restarts at position 0"),
     "cache_ignored": ("position-offset", "are ignored: rows are numbered from 0", ""),

@@ -7,6 +7,7 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import posenc_cli as posenc
@@ -54,6 +55,42 @@ def test_its_wrong_twin_fails(name, monkeypatch):
     assert not found.ok
     why, (cause, words) = found.diagnosis[0], WRONG[name]
     assert (why.cause, words in why.message) == (cause, True), why
+
+
+@pytest.mark.parametrize(
+    ("base", "error", "cause"), [(1e4, 4e-7, None), (5e5, 4e-7, "base"), (1e4, 1e-5, "unknown")]
+)
+def test_single_rows_may_have_other_roundings_of_their_angles(base, error, cause):
+    """XLA divides a position by a timescale otherwise in one row than in many."""
+
+    def rotate(x, positions):
+        rounded = np.asarray(positions) * (1 + error * (x.shape[-2] == 1))
+        y = rounded[..., None] / base ** (np.arange(0, 32, 2) / 32)
+        a, b = np.split(x, 2, -1)
+        cos, sin = (turn(y).reshape(-1, *[1] * (x.ndim == 4), *y.shape[-2:]) for turn in TURNS)
+        turned = np.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+        return turned.reshape(x.shape).astype(x.dtype)
+
+    found = posenc.rope_check("rope", impl=rotate, dim=32, layout="half")
+    assert [why.cause for why in found.diagnosis] == [cause] * (cause is not None), str(found)
+
+
+TURNS = (np.cos, np.sin)
+
+
+def test_a_function_of_angles_with_other_pairs_than_the_reference_ends_in_a_verdict():
+    """Megatron's rotates as many dimensions as its angles have; here half of the sines are
+    negated.
+    """
+
+    def rotate(t, freqs):
+        dim, angles = freqs.shape[-1], np.real(freqs)
+        a, b = np.split(t[..., :dim], 2, axis=-1)
+        sines = np.sin(angles) * np.repeat([1.0, -1.0], dim // 2)
+        y = t[..., :dim] * np.cos(angles) + np.concatenate([-b, a], -1) * sines
+        return np.concatenate([y, t[..., dim:]], -1).astype(t.dtype)
+
+    assert not posenc.rope_check("rope", impl=rotate, positions=256, dim=32, layout="half").ok
 
 
 @pytest.mark.long

@@ -191,7 +191,7 @@ def to_scores_of_a_square(scores):
 WRONG = {
     "start": (
         *("sinusoidal", of_the_first_start, {"dim": D}),
-        *("two sequences at other positions", "position-offset"),
+        *("sequence 2 of two sequences at other positions", "position-offset"),
     ),
     "square batch": (
         *("sinusoidal", row_0_for_as_many_sequences_as_rows, {"dim": D}),
@@ -210,7 +210,7 @@ WRONG = {
     "√d": ("sinusoidal", scales_single_rows, {"dim": D}, "single rows", "not-added"),
     "first sequence": (
         *("sinusoidal", of_the_first_sequence, {"dim": D}),
-        *("two sequences at other positions", "position-offset"),
+        *("sequence 2 of two sequences at other positions", "position-offset"),
     ),
     "one query": (
         *("alibi", no_bias_for_one_query, {"heads": HEADS}),
@@ -342,15 +342,75 @@ def of_one_width(positions, dim=D):
     ("scheme", "function", "call"),
     [
         ("sinusoidal", sorted_ids, "rows in another order"),
-        ("sinusoidal", adds_to_one, "two sequences"),
+        ("sinusoidal", adds_to_one, "sequence 2 of two sequences"),
         ("sinusoidal", backwards_from_three_on, "three sequences"),
-        ("sinusoidal", wrong_in_pairs, "two sequences"),
+        ("sinusoidal", wrong_in_pairs, "sequence 2 of two sequences"),
         ("sinusoidal", of_one_width, "dim=32"),
     ],
 )
 def test_orders_sequences_and_widths_that_are_wrong_are_named(scheme, function, call):
     report = posenc.check(scheme, impl=function, positions=N, dim=D)
     assert (report.ok, report.call) == (False, call), str(report)
+
+
+class SlopesOfPowersOfTwo:
+    """Right for 8 heads, as a power of two."""
+
+    def __init__(self, num_heads=HEADS):
+        self.slopes = 2.0 ** (-8 * np.arange(1, num_heads + 1) / num_heads)
+
+    def __call__(self, scores):
+        queries, keys = scores.shape[-2:]
+        return scores - self.slopes[:, None, None] * distances(queries, keys, keys - queries)
+
+
+class RowsOfLastCall:
+    """Keeps rows by the shape and the first of their positions."""
+
+    kept = None, None
+
+    def __call__(self, position_ids):
+        key = position_ids.shape, int(position_ids.flat[0])
+        if self.kept[0] != key:
+            self.kept = key, sinusoid(position_ids)
+        return self.kept[1]
+
+
+def first_biased(scores):
+    y, later = scores.copy(), scores[1:]
+    y[...] += bias(HEADS, *scores.shape[-2:], scores.shape[-1] - scores.shape[-2])
+    if scores.ndim == 4:
+        y[1:] = later
+    return y
+
+
+@pytest.mark.parametrize(
+    ("scheme", "function", "call"),
+    [
+        ("alibi", SlopesOfPowersOfTwo, "heads=12"),
+        ("alibi", first_biased, "sequence 2 of two sequences"),
+        ("sinusoidal", RowsOfLastCall, "positions of int32 after rows in another order"),
+    ],
+)
+def test_what_differs_in_a_wrong_call_is_named(scheme, function, call):
+    settings = {"heads": HEADS} if scheme == "alibi" else {"dim": D}
+    report = posenc.check(scheme, impl=function, positions=N, **settings)
+    assert (report.ok, report.call) == (False, call), str(report)
+
+
+@pytest.mark.parametrize("off", [0, 1])
+def test_scores_of_all_heads_of_each_sequence_are_read(off):
+    """Bloom's, of shape (sequences · heads, 1, keys)."""
+
+    def of_bloom(attention_mask, num_heads, dtype):
+        keys = np.cumsum(attention_mask, -1) - 1 + off * np.arange(len(attention_mask))[:, None]
+        both = slopes(num_heads)[:, None] * keys[:, None]
+        return both.reshape(-1, 1, keys.shape[1]).astype(np.float32)
+
+    report = posenc.check("alibi", impl=of_bloom, positions=N, heads=HEADS, form="bloom")
+    assert (report.ok, report.call) == (
+        (False, "sequence 2 of two sequences") if off else (True, "")
+    )
 
 
 def test_scores_of_one_length_alone_are_told_on_the_first_line():
@@ -366,6 +426,16 @@ def test_scores_of_one_number_of_heads_alone_are_told_on_the_first_line():
     report = posenc.check("alibi", impl=of_eight, positions=N, heads=HEADS)
     assert report.ok
     assert "not tested: heads=" in report.verdict, str(report)
+
+
+def test_a_setting_that_a_function_refuses_is_told_on_the_first_line():
+    def of_eight(heads, seq_len):
+        assert heads == HEADS
+        return posenc.bias("alibi", seq_len, heads=heads)
+
+    report = posenc.check("alibi", impl=of_eight, positions=N, heads=HEADS)
+    assert report.ok
+    assert "not tested: heads=12" in report.verdict, str(report)
 
 
 @pytest.mark.parametrize("hidden", [0, 3])
@@ -695,7 +765,7 @@ def compute_bias(num_heads, query_length, key_length, past_seen_tokens=0):
         ("sinusoidal", tensorflow, ""),
         ("sinusoidal", annotated(None), ""),
         ("sinusoidal", fairseq, "padding_idx"),
-        ("timestep", Timesteps, ""),
+        ("timestep", Timesteps, "downscale_freq_shift=0"),
         ("alibi", to_attn, ""),
         ("alibi", lambda i, j: bias(HEADS, i, j, j - i), ""),  # x-transformers
         ("alibi", flash_attention, ""),
@@ -845,7 +915,7 @@ def of_one_scale(timesteps_, embedding_dim=D, scale=1):
         ("alibi", ignores_past, "the last query of 64"),
         ("alibi", no_bias_in_half, "scores in float16"),
         ("alibi", of_one_slope, "max_bias=16"),
-        ("sinusoidal", counts_through_the_batch, "a row of two sequences"),
+        ("sinusoidal", counts_through_the_batch, "sequence 2 of a row of two sequences"),
         ("sinusoidal", KeepsHalf, "vectors in float32 after half precision"),
         ("timestep", pads_in_front, "dim=17"),
         ("timestep", of_one_scale, "scale=2"),
@@ -949,7 +1019,7 @@ def to_exchanged_grids(x):
         ("sinusoidal", of_ids, None, {"positions": range(0, 20000, 17)}),
         ("sinusoidal", rounded_twice, "vectors in float16", {"positions": N}),
         ("sinusoidal", rounded_once, None, {"positions": N}),
-        ("sinusoidal-nd", to_one_grid, "two grids", {"grid": (4, 6)}),
+        ("sinusoidal-nd", to_one_grid, "sequence 2 of two grids", {"grid": (4, 6)}),
         ("sinusoidal-nd", to_exchanged_grids, "", {"grid": (4, 6)}),
         ("sinusoidal-nd", to_grids, None, {"grid": (4, 6)}),
     ],
