@@ -41,7 +41,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from posenc_cli.calls.answers import Differs
+    from posenc_cli.calls.answers import Differs, Returned
     from posenc_cli.calls.call_form import CallForm
     from posenc_cli.calls.call_log import CallLog
     from posenc_cli.calls.further_calls import Tried
@@ -122,12 +122,38 @@ class BatchResult(Record):
         if self.x.shape[1] == 1 or places.size == 1:
             return False
         advance = np.abs(np.diff(factors, axis=0)).max(axis=1) > _ADVANCE
-        return bool(advance.all()) and not vectors_differ(
-            *(
-                np.ascontiguousarray(planes).view(np.float64)
-                for planes in (factors[index] * before, after)
-            )
+        found, right = (
+            np.ascontiguousarray(planes).view(np.float64)
+            for planes in (factors[index] * before, after)
         )
+        return bool(advance.all()) and not vectors_differ(found, right)
+
+
+def _compared_result(
+    which: int,
+    given: NumberArray,
+    result: Returned,
+    positions: Integers,
+    alone: Callable[[NumberArray, Integers], NumberArray],
+    *,
+    differs: Differs,
+) -> BatchResult:
+    """Return a result (b, n, h, d), compared with the rotation of each head alone.
+
+    Raises: InvalidInput if its rows are not those of the given vectors.
+    """
+    x, values = (array.swapaxes(1, 2) for array in (given, result.values))  # (b, h, n, d)
+    if values.shape[2] != x.shape[2]:
+        raise InvalidInput("the results have other shapes than q and k")
+    x = np.repeat(x, values.shape[1] // x.shape[1], axis=1)
+    rows = np.broadcast_to(positions[:, None], x.shape[:3])
+    of_heads, given_heads, rows_of_heads = (
+        array.reshape(-1, *array.shape[2:]) for array in (values, x, rows)
+    )  # (b · h, …)
+    expected = alone(given_heads, rows_of_heads)
+    wrong = np.array([differs(*pair) for pair in zip(of_heads, expected, strict=True)])
+    parts = x, values, expected.reshape(x.shape), wrong.reshape(x.shape[:2])
+    return BatchResult(which, rows, *parts, result.dtype)
 
 
 class BatchCall:
@@ -162,33 +188,13 @@ class BatchCall:
             for x, places_of_x in zip(given, places_of_results, strict=True)
         ]
         results = function.process.rotated(form, positions, vectors)
-        self.parts: list[BatchResult] = []
+        self.parts = []
         for which, result in enumerate(results):
-            x, values = (
-                array.swapaxes(1, 2) for array in (given[which], result.values)
-            )  # (b, h, n, d)
-            if values.shape[2] != x.shape[2]:
-                raise InvalidInput("the results have other shapes than q and k")
-            x = np.repeat(x, values.shape[1] // x.shape[1], axis=1)
-            row_positions = np.broadcast_to(
-                (*places, *[positions] * 2)[which][:, None], x.shape[:3]
+            at = (*places, *[positions] * 2)[which]
+            part = _compared_result(
+                which, given[which], result, at, partial(alone, which), differs=differs
             )
-            of_heads, given_heads, positions_of_heads = (
-                array.reshape(-1, *array.shape[2:]) for array in (values, x, row_positions)
-            )  # (b · h, …)
-            expected = alone(which, given_heads, positions_of_heads)
-            wrong = np.array([differs(*pair) for pair in zip(of_heads, expected, strict=True)])
-            self.parts.append(
-                BatchResult(
-                    which,
-                    row_positions,
-                    x,
-                    values,
-                    expected.reshape(x.shape),
-                    wrong.reshape(x.shape[:2]),
-                    result.dtype,
-                )
-            )
+            self.parts.append(part)
         self.wrong = [part for part in self.parts if part.wrong.any()]
 
     @cached_property
@@ -367,9 +373,8 @@ def try_batches(tried: Tried) -> None:
             function.revive()
             failed.append((arrangement, function.process.reason(error)))
             # If q and k are rotated side by side, values of k with fewer heads may be dropped.
-            dropped += [arrangement] * (
-                isinstance(error, Dropped) and candidate.key_heads == candidate.heads
-            )
+            if isinstance(error, Dropped) and candidate.key_heads == candidate.heads:
+                dropped.append(arrangement)
             fails = isinstance(error, Crash) or arrangement in dropped
             if fails and _one_is_right(tried, arrangement):
                 calls.crash(arrangement.text, error)
@@ -377,9 +382,8 @@ def try_batches(tried: Tried) -> None:
         supported = batch.proves_support or surely_supported(arrangement, function.form)
         if not supported and arrangement.places == 1:
             # If one head alone is right and several are not, the function mixes heads.
-            supported = _one_is_right(tried, arrangement, heads=1) and not _one_is_right(
-                tried, arrangement
-            )
+            mixes = not _one_is_right(tried, arrangement)
+            supported = mixes and _one_is_right(tried, arrangement, heads=1)
         if supported:
             calls.tried.append(arrangement.text)
             _report_untested(tried, arrangement, failed, dropped)

@@ -406,7 +406,8 @@ def make_arguments(
 
     Integers are written into the ``kept`` arrays of the call before, if there are any.
     """
-    rest, originals = memoryview(data), []
+    rest = memoryview(data)
+    originals: list[Any] = []
 
     def array_from(given: dict[str, Any]) -> Any:
         nonlocal rest
