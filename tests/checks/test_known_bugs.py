@@ -349,7 +349,7 @@ SCORES = {
     "causal": ("causal", "the score 0", np.where(LATER, 0, alibi())),
     "signed": ("causal", "of the wrong sign", alibi(distances=AWAY)),
     "naive, and the sign": (
-        *("slopes", "^slopes: these are the slopes of --convention naive and direction: [^,]*$"),
+        *("slopes", "^slopes: these are the slopes of the convention naive and direction: [^,]*$"),
         -alibi(2.0 ** (-8 * np.arange(1, 13) / 12)),
     ),
     "MPT's form": (

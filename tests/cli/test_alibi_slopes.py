@@ -116,7 +116,7 @@ def test_peers_slopes_pass(call, tmp_path, golden):
 @pytest.mark.parametrize(
     ("wrong", "cause"),
     [
-        ([2.0 ** (-8 * h / 12) for h in range(1, 13)], "the slopes of --convention naive"),
+        ([2.0 ** (-8 * h / 12) for h in range(1, 13)], "the slopes of the convention naive"),
         (TWELVE[::-1], "in reverse order"),
         ([-m for m in TWELVE], "have the sign of the bias"),
         (sorted(TWELVE, reverse=True), "sorted"),

@@ -255,7 +255,7 @@ def _slope_rules(e: Expected) -> Iterator[Change]:
     other: SlopesRule = "naive" if rule == "press" else "press"
     wrong: list[tuple[str, Any]] = [
         (
-            f"these are the slopes of --convention {other}",
+            f"these are the slopes of the convention {other}",
             exact_slopes(heads, max_bias=bias, rule=other),
         ),
         ("the slopes are in reverse order", right[::-1]),
