@@ -42,14 +42,6 @@ _OTHER_SHAPES: tuple[tuple[tuple[str, ...], str, dict[str, tuple[str, ...]]], ..
         "table_axes",
         {"nw": ("bnw",), **{axes: ("nw", axes) for axes in ("bnw", "b1nw", "bn1w")}},
     ),
-    (
-        TABLES,
-        "kind",
-        {
-            **dict.fromkeys(("halves", "neighbours"), ("pairs",)),
-            **dict.fromkeys(("angles in halves", "angles side by side"), ("angles",)),
-        },
-    ),
 )
 """Other shapes of an argument that a function may support, with separate code for them.
 
@@ -176,8 +168,7 @@ def other_shapes(form: CallForm) -> Iterator[tuple[str, CallForm]]:
             name = "vectors" if field == "axes" else form.position_parameter or "tables"
             axes = ", ".join(value.replace("f", "d").replace("b", "b" if field == "axes" else "1"))
             shape = f"({axes}{',' * (len(axes) == 1)})"
-            text = f"{name} {'with a column for each pair' if field == 'kind' else shape}"
-            yield text, replace(form, **{field: value, "boxed": value == "1"})
+            yield f"{name} {shape}", replace(form, **{field: value, "boxed": value == "1"})
 
 
 def with_other_shapes(arrangement: Arrangement) -> Iterator[Arrangement]:

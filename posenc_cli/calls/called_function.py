@@ -217,9 +217,11 @@ class CalledFunction(ABC):
         request = {"do": "make", "values": values, "configs": configs}
         self._exchange_messages({**request, "attributes": attributes, "library": library})
         self.given_parameters = [(role, name) for name in values for role in roles_of(name)[:1]]
+        lists = [name for name, value in values.items() if isinstance(value, tuple)]
+        unprinted = [*lists, *configs, *attributes]
         text = ", ".join(
             f"{name}={format(value, '.15g') if isinstance(value, float) else value}"
-            for name, value in (values | dict.fromkeys({**configs, **attributes}, "…")).items()
+            for name, value in {**values, **dict.fromkeys(unprinted, "…")}.items()
         )
         self.left_at_default = [
             given.name

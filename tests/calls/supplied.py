@@ -445,12 +445,6 @@ def rolled_if_tables_have_two_axes(q, k, cos, sin):
     return shaped_tables(q, k, *(np.roll(own, cos.ndim == 2, 0) for own in (cos, sin)))
 
 
-@wrong("unknown", "results differ in calls with tables with a column for each pair")
-def repeated_side_by_side(q, k, cos, sin):
-    half = cos.shape[-1] == 16
-    return shaped_tables(q, k, *(np.repeat(own, 1 + half, -1) for own in (cos, sin)))
-
-
 def rotary_dim_of_tables(q, k, cos, sin):
     """As many dimensions as the tables have columns: with one for each pair, half of them."""
     dim = cos.shape[-1]

@@ -101,7 +101,7 @@ def changed(values, pair, number):
             {**YARN_GIVEN, "base": 1e3, "original_max_position_embeddings": 8192},
             with_ramp(math.floor(end(32, base=1e3, context=8192)), 63, ladder(128, 1e3)),
             RULE,
-            "held within the 64 pairs, not the columns",
+            "clamped to the 64 pairs, not to the columns",
         ),
         # Nobody was seen to do these: they fail, and nothing false is said.
         (LLAMA_GIVEN, np.where(TURNS < 4, KEPT / 8, KEPT), "unknown", "have wrong frequencies"),
