@@ -357,7 +357,7 @@ SCORES = {
         "form=mpt",
         alibi(distances=np.broadcast_to(POSITIONS - 19, (20, 20))),
     ),
-    "naive": ("slopes", "--convention naive", alibi(2.0 ** (-8 * np.arange(1, 13) / 12))),
+    "naive": ("slopes", "the convention naive", alibi(2.0 ** (-8 * np.arange(1, 13) / 12))),
     "next power": ("slopes", "16 heads, the next power of two", alibi(SIXTEEN[:12])),
     "from 0": ("slopes", "start at 0", alibi(2.0 ** (-8 * np.arange(12) / 12))),
     "half of the heads": ("heads", "6 of 12 are 0", alibi(PRESS * (np.arange(12) < 6))),
