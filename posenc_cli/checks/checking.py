@@ -433,7 +433,7 @@ class Check(Record):
         title = reference.text
         if examination.ok:
             if subject.is_tables and pairing and pairing.layout != reference.content.layout:
-                title += ", if the code reorders the columns, stored as halves"
+                title += f", if the code reorders the columns from the layout {pairing.layout}"
             notes = (*order_notes(subject), *axis_notes(reference, rows), *notes)
         elif not examination.others_differ:
             notes += tuple(f"besides: {one.text}" for one in subject.other_calls)

@@ -257,9 +257,12 @@ def rotating_count(xp: Any, measured: Measured) -> int:
 
 
 def ladder_bases(
-    xp: Any, measured: Measured, steps: float, *, known_only: bool = False
+    xp: Any, measured: Measured, steps: float, *, prefer_known: bool = False
 ) -> Iterator[tuple[float, float, float]]:
-    """Yield bases of a ladder base^(−i/steps) that fits the frequencies, with cost and error."""
+    """Yield bases of a ladder base^(−i/steps) that fits the frequencies, with cost and error.
+
+    With ``prefer_known``, bases of no published model follow only if no known base fits.
+    """
     fit = fitted_base(xp, measured, steps)
     if fit is None:
         yield KNOWN_BASES[0], 1.0, 0.0
@@ -268,7 +271,7 @@ def ladder_bases(
     near = [b for b in KNOWN_BASES if abs(b / base - 1) <= max(NEAR, 5 * error / base)]
     for known in sorted(near, key=lambda b: abs(math.log(b / base))):
         yield known, 1.0, 0.0
-    if known_only and near:
+    if prefer_known and near:
         return
     alike = any(error < abs(b - base) <= ALIKE_NUMBERS * base for b in near)
     most = BESIDE_KNOWN if alike else FITTED

@@ -197,7 +197,7 @@ def test_line_1_says_that_halves_suit_interleaved_pairs_only_with_code_that_reor
     monkeypatch.chdir(files)
     asked = (*CHECK[:3], "--dim", "64", *subject("tables"), "--positions=0:512")
     for layout, condition in (
-        ("interleaved", ", if the code reorders the columns, stored as halves"),
+        ("interleaved", ", if the code reorders the columns from the layout half"),
         ("half", ""),
     ):
         status, out, _ = call(*asked, "--layout", layout, "--json")

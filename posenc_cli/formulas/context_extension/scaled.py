@@ -133,7 +133,7 @@ def _stepped_divisors(ratio: float, error: float) -> Iterator[tuple[float, float
 
 
 def _linear_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
-    for base, cost, error in ladder_bases(xp, measured, measured.pairs, known_only=True):
+    for base, cost, error in ladder_bases(xp, measured, measured.pairs, prefer_known=True):
         for guess in _divisors(xp, measured, base):
             if guess.params["factor"] != 1:
                 yield replace(
@@ -199,7 +199,7 @@ def _proportional_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
         return
     shares = (0.25, 0.5, 0.75, rotating / pairs, (rotating + 0.5) / pairs)
     partial = next(share for share in shares if int(share * pairs) == rotating)
-    for base, cost, error in ladder_bases(xp, measured, pairs, known_only=True):
+    for base, cost, error in ladder_bases(xp, measured, pairs, prefer_known=True):
         for guess in _divisors(xp, measured, base):
             yield replace(
                 guess,

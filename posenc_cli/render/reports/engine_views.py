@@ -101,9 +101,9 @@ def _verdict_text(result: EngineViews) -> str:
         return f"{_REFUSED if refused else _UNTRACED}; nothing is compared"
     if not differing:
         return f"{'both' if len(readers) == 2 else f'all {len(readers)}'} engines agree"
-    verb = "differs" if len(differing) == 1 else "differ"
-    count = f"{len(differing)} of {len(readers) + len(others) - 1} other engines {verb}"
-    return f"{count} from {readers[0]}: {', '.join(differing)}"
+    compared = len(readers) + len(others) - 1
+    count = "the other engine" if compared == 1 else f"{len(differing)} of {compared} other engines"
+    return f"{count} differ{'s' * (len(differing) == 1)} from {readers[0]}: {', '.join(differing)}"
 
 
 def _largest_difference(result: EngineViews) -> tuple[str, str] | None:
