@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.declare import Scheme
 
 DRAWN_TABLE = (
-    "says how large its table is, and not what was trained: the values are randomly initialized"
+    "has only the size of the table, not its trained values: they are randomly initialized"
 )
 """The warning for a config that has a learned table."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -88,7 +88,7 @@ class Choice(Record):
 
         if arithmetic != "exact" and self.as_given:
             raise InvalidInput(
-                f"--arithmetic {arithmetic}: {self.as_given} computes in an arithmetic of its own"
+                f"--arithmetic {arithmetic}: {self.as_given} computes in its own arithmetic"
             )
         values = (kernel_values or plan.kernel_values) if arithmetic == "exact" else None
         chosen = choose(self.backend, device=self.device, values=values)
@@ -229,7 +229,7 @@ def part_names(name: str) -> list[str]:
     if not all(names):
         raise InvalidInput(
             f"--scheme {abbreviated(name)}: must be a scheme, or A+B for a hybrid",
-            hint="a + in the name of a file takes a path with a slash" if "+" in name else None,
+            hint="if a file name contains +, give a path with a slash" if "+" in name else None,
         )
     for part in names:
         if names.count(part) > 1:

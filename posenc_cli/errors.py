@@ -59,7 +59,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> InvalidInput:
     listed = f" (known: {', '.join(names)})" if len(names) <= MOST_NAMES else ""
     return InvalidInput(
         f"unknown {kind} {abbreviated(name)}{listed}",
-        hint=near or f"posenc {_LISTS.get(kind, kind + 's')} lists what there is",
+        hint=near or f"posenc {_LISTS.get(kind, kind + 's')} lists the names",
         code=f"unknown {kind}",
     )
 

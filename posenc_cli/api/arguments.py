@@ -183,8 +183,8 @@ def argument_text(text: str) -> str:
 
     >>> argument_text("--round-to float32: float16 does not hold every value of it")
     'round_to float32: float16 does not hold every value of it'
-    >>> argument_text("--set odd=truncate, or --len N: posenc schemes lists what there is")
-    'odd=truncate, or positions=N: posenc.schemes() lists what there is'
+    >>> argument_text("--set odd=truncate, or --len N: posenc schemes lists the names")
+    'odd=truncate, or positions=N: posenc.schemes() lists the names'
     >>> argument_text("the table's rows: --len of the file's, in '--len.npy'")
     "the table's rows: positions of the file's, in '--len.npy'"
     >>> argument_text("see posenc generate --table inv-freq")
@@ -332,7 +332,7 @@ def _named_choice(name: str, given: dict[str, object]) -> Choice:
         if error.code != "unknown scheme":
             raise
         near = nearest(name, [*catalogue.BUILT_IN, *library.names()])
-        hint = near or "posenc.schemes() and posenc.models() list what there is"
+        hint = near or "posenc.schemes() and posenc.models() list the names"
         raise ArgumentError(
             f"{abbreviated(name)} is neither a scheme nor a model", hint=hint
         ) from None

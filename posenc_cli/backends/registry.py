@@ -74,13 +74,13 @@ def status(name: str) -> Status:
         return here
     others = ", ".join(device for device in here.devices if device != "cpu")
     # Measured in benchmarks/results for streaming to a file, as `generate` does.
-    on_cpu = "on the CPU numpy and fast were measured to write tables faster"
+    on_cpu = "on the CPU, numpy and fast write tables faster (measured)"
     when = {
         "numpy": "auto uses it unless another backend is faster for the size",
-        "fast": f"auto takes it from {FAST_FROM} values of waves",
-        "torch": f"auto takes it for --device {others}; {on_cpu}"
+        "fast": f"auto uses it for tables of at least {FAST_FROM} values",
+        "torch": f"auto uses it for --device {others}; {on_cpu}"
         if others
-        else f"auto does not take it: {on_cpu}",
+        else f"auto does not use it: {on_cpu}",
     }
     return replace(here, reason=f"{here.reason}; {when[name]}")
 

@@ -47,7 +47,7 @@ def library() -> Any:
         os.getcwd()  # noqa: PTH109 - torch's libraries end a process that has none
     except OSError as error:
         raise Unavailable(
-            "torch cannot be imported where the current folder is gone",
+            "torch cannot be imported: the current folder no longer exists",
             hint="change to a folder that exists",
         ) from error
     try:
@@ -68,7 +68,7 @@ def device_of(torch: Any, name: str | None) -> Any:
             place = torch.device(name)
     except (RuntimeError, ValueError) as error:
         raise InvalidInput(
-            f"--device {abbreviated(name)}: no device of torch is called that",
+            f"--device {abbreviated(name)}: torch has no device of this name",
             hint="cpu, cuda, cuda:1, mps and xpu are; posenc --version --verbose lists yours",
         ) from error
     try:

@@ -436,7 +436,7 @@ class Check(Record):
                 title += f", if the code reorders the columns from the layout {pairing.layout}"
             notes = (*order_notes(subject), *axis_notes(reference, rows), *notes)
         elif not examination.others_differ:
-            notes += tuple(f"besides: {one.text}" for one in subject.other_calls)
+            notes += tuple(f"also wrong: {one.text}" for one in subject.other_calls)
         if unevaluated:
             pairs = f"{subject.own.pairs} pairs against {reference.pairs}"
             notes += (f"{pairs}: the widths differ too much to compare",)

@@ -64,7 +64,7 @@ def check_subject(choices: Sequence[Choice], source: str | None) -> None:
     if not choices and source is None:
         raise InvalidInput(
             "--scheme, --config, --model or --in: give one of them",
-            hint="posenc schemes and posenc models list what there is",
+            hint="posenc schemes and posenc models list the names",
         )
 
 
@@ -472,7 +472,7 @@ def required_choice(choice: Choice | None) -> Choice:
     if choice is None:
         raise InvalidInput(
             "--scheme, --config or --model: one of them is needed",
-            hint="posenc schemes and posenc models list what there is",
+            hint="posenc schemes and posenc models list the names",
         )
     return choice
 

@@ -232,7 +232,7 @@ def _side(text: str, runtime: str | None, layer_type: str | None) -> Side:
             known = [*catalogue.BUILT_IN, *library.names()]
             raise InvalidInput(
                 f"{abbreviated(text)} is neither a file, nor a scheme, nor a model",
-                hint=nearest(text, known) or "posenc schemes and posenc models list what there is",
+                hint=nearest(text, known) or "posenc schemes and posenc models list the names",
             )
     _check_no_runtime(text, runtime)
     return Side(text, loaded=read_array(text))

@@ -68,7 +68,7 @@ class Subjects(Record):
         if not named:
             raise InvalidInput(
                 "--scheme, --config, --model or --in: give one of them",
-                hint="posenc schemes and posenc models list what there is",
+                hint="posenc schemes and posenc models list the names",
             )
         items: list[Choice | str] = []
         for name, choices in named:
@@ -110,6 +110,6 @@ class Encodings(Record):
         if not self.named:
             raise InvalidInput(
                 "--scheme, --config or --model: give one of them",
-                hint="posenc schemes and posenc models list what there is",
+                hint="posenc schemes and posenc models list the names",
             )
         return tuple(chain.from_iterable(self.named))

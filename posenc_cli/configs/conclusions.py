@@ -68,7 +68,7 @@ def conclusions(resolved: Resolved, config: Any) -> Iterator[Conclusion]:
         yield from _not_read(config)
     for code, names, words in (
         (ConclusionCode.UNREAD, resolved.unread, _READER.get(resolved.noun, "nothing reads")),
-        (ConclusionCode.DEFAULTED, resolved.defaulted, "taken by default:"),
+        (ConclusionCode.DEFAULTED, resolved.defaulted, "default used for"),
         (ConclusionCode.CONTRADICTED, resolved.contradicted, "contradicted:"),
         (ConclusionCode.LACKING, resolved.lacking, "the file lacks"),
     ):

@@ -301,7 +301,7 @@ _UNREAD: Mapping[str, tuple[str, ...]] = {
     "it rotates two texts by RoPE of base 10000: posenc generate -s rope": (
         "AnimaTextConditioner",
     ),
-    "it counts positions from the middle of an image, and no scheme does": (
+    "it counts positions from the middle of an image, which posenc does not support": (
         *("NucleusMoEImageTransformer2DModel", "QwenImageControlNetModel"),
         "QwenImageTransformer2DModel",
     ),
@@ -322,21 +322,21 @@ _UNREAD: Mapping[str, tuple[str, ...]] = {
     "its sizes are not in the config (use -s rope-axial --set convention=flux2)": (
         *("Flux2Transformer2DModel", "Flux3Transformer2DModel"),
     ),
-    "it rotates interleaved pairs by row and column, without frames, and no scheme does": (
+    "it rotates interleaved pairs by row and column, without frames: unsupported": (
         *("HunyuanImageTransformer2DModel", "LuminaNextDiT2DModel", "PRXTransformer2DModel"),
     ),
-    "it scales coordinates to a grid of fixed size, and no scheme does": (
+    "it scales coordinates to a grid of fixed size, which posenc does not support": (
         *("CogView4Transformer2DModel", "EasyAnimateTransformer3DModel"),
         *("HunyuanDiT2DControlNetModel", "HunyuanDiT2DModel"),
     ),
-    "it divides the coordinates of each axis by a different factor, and no scheme does": (
+    "it divides coordinates by a different factor for each axis, which posenc does not support": (
         *("AllegroTransformer3DModel", "Kandinsky5Transformer3DModel"),
         *("Kandinsky6SRTransformer3DModel", "Kandinsky6Transformer3DModel"),
     ),
-    "each of its axes uses a different base (rope_scale), and no scheme does": (
+    "each of its axes uses a different base (rope_scale), which posenc does not support": (
         *("CosmosControlNetModel", "CosmosTransformer3DModel"),
     ),
-    "it rotates by fractions of a maximum size, and no scheme does": (
+    "it rotates by fractions of a maximum size, which posenc does not support": (
         *("LTX2VideoTransformer3DModel", "LTXVideoTransformer3DModel"),
         "SanaWMLTX2RefinerTransformer3DModel",
     ),
@@ -509,8 +509,8 @@ class _DiffusionReader(FamilyReader):
             yield self._rotated_patches("cogvideox", **self._cogvideox_grid())
         else:
             self.notes.warnings.append(
-                "left out: the sines of frames, rows and columns added to the patches, which no "
-                "scheme has"
+                "not included: the sines of frame, row and column that the model adds to the "
+                "patches; posenc has no scheme for them"
             )
         table = self.keys.flag("use_learned_positional_embeddings")
         if table is not None and table.value:
@@ -599,8 +599,8 @@ class _DiffusionReader(FamilyReader):
         places = side.value / scale.value
         if not places.is_integer():
             raise self.error(
-                f"{scale.source} {scale.value:g}: spreads {side.value} patches over no whole "
-                "number of places; no scheme does"
+                f"{scale.source} {scale.value:g}: spreads {side.value} patches over a "
+                "fractional number of places, which posenc does not support"
             )
         return Sourced((int(places), int(places)), f"{side.source} / {scale.source}")
 

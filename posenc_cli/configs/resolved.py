@@ -27,7 +27,7 @@ class Sourced(Record):
 
 WINDOWS = WINDOW, WINDOW_OF_ALL = "window", "window_of_all"
 """Names of the window in derived values: of one layer type, and of all layers."""
-WINDOWS_UNREAD = "posenc has not read how {} limits attention"
+WINDOWS_UNREAD = "{}'s code for sliding windows was not checked"
 """The reason why windows are not compared with a runtime's."""
 BIAS_TABLES = "bias_tables"
 """Name of the derived value that says whether layers share the table of a learned bias."""

@@ -182,7 +182,7 @@ def _base(keys: FamilyKeys, rope: RopeObject, label: str | None) -> Sourced:
             return base
     missing = f"has no rope_theta{of_type}: {base.value:g} is the {keys.default_source}"
     if rope.is_default:
-        missing = f"has no rope_parameters: those of {family.model_type} are taken"
+        missing = f"has no rope_parameters: the defaults of {family.model_type} are used"
     if base.source.startswith("default of") and not _is_certain(keys, label, base.value):
         keys.notes.warnings.append(f"{text.name} {missing}")
         keys.notes.defaulted.append(f"rope_theta{of_type}")

@@ -342,7 +342,7 @@ class TargetRope(Record):
         try:
             read = resolve(config, runtime=engine)
         except UnknownReading as error:
-            return f"not checked: {error.message.removeprefix(f'--as {engine}: ')}"
+            return error.message.removeprefix(f"--as {engine}: ")
         if _same_rotation(read.layer(wanted.layer_type), wanted, self.length):
             return None
         if engine == "llama.cpp" and self._kept():

@@ -171,7 +171,7 @@ def _causes_of_changes(
         first = int(sample.positions[int(np.argmax(explained))])
         yield Explanation(
             Cause.POSITION_OFFSET,
-            f"positions are off by {defect.offset:+g}",
+            f"positions are shifted by {defect.offset:+g}",
             f"position {first} is rotated as {first + defect.offset:.12g}",
         )
     if isinstance(defect.moved, PositionMap):
@@ -279,7 +279,7 @@ def ratio_text(frequencies: Reals, sample: Sample) -> str:
         return f"frequency of pair {pair}: {value:.6g}, not {wanted:.6g}"
     shown = distinct_digits(value, wanted)[0]
     times = distinct_digits(value / wanted if wanted else math.inf, 1.0, digits=4)[0]
-    return f"frequency of pair {pair}: {shown}, {times} times the right one"
+    return f"frequency of pair {pair}: {shown}, {times} times the reference's"
 
 
 def amplitude_cause(sample: Sample) -> Explanation | None:
@@ -336,7 +336,7 @@ def offsets_text(along: Coordinates, offset: float, followed: Integers) -> str:
         texts.setdefault(coordinate_offset(along, offset, axis), []).append(axis)
     every = len(texts) == 1 and {*followed.tolist()} == {*along.axes}
     return ", and ".join(
-        f"off by {text} on {'every axis' if every else axes_text(axes)}"
+        f"shifted by {text} on {'every axis' if every else axes_text(axes)}"
         for text, axes in texts.items()
     )
 

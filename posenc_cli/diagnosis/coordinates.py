@@ -293,11 +293,11 @@ def _line_text(line: tuple[float, float], along: Coordinates, axis: int) -> str:
     >>> from posenc_cli.formulas.declare import Coordinates
     >>> along = Coordinates((0, 1), steps=(1, 2))
     >>> _line_text((2.0, 1.0), along, 0), _line_text((1.0, -4.0), along, 1)
-    ('multiplied by 2 and off by +1', 'off by -2 patches')
+    ('multiplied by 2 and shifted by +1', 'shifted by -2 patches')
     """
     times, off = line
     texts = [f"multiplied by {times:.7g}"] * (times != 1)
-    return " and ".join(texts + [f"off by {coordinate_offset(along, off, axis)}"] * (off != 0))
+    return " and ".join(texts + [f"shifted by {coordinate_offset(along, off, axis)}"] * (off != 0))
 
 
 def _fitted_lines(wrong: Sample, axes: Integers) -> dict[int, tuple[float, float]]:

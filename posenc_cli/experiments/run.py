@@ -156,7 +156,7 @@ class LearningRule(Record):
         """Return whether the result meets the threshold, and its value with the threshold."""
         if self.loss is not None:
             ok, place = result.last <= self.loss, f"{result.last:.3f} nats at {result.length}"
-            rule = f"at most {self.loss:.3f}, as counts after {CONTEXT} characters reach"
+            rule = f"at most {self.loss:.3f}, the trigram baseline"
         else:
             assert self.accuracy is not None
             share = result.accuracy or 0.0

@@ -97,12 +97,12 @@ def paired_difference(minuends: Sequence[float], subtrahends: Sequence[float]) -
 TOLERATED = 0.1
 """Largest rise of the loss at which an encoding holds, in nats. At the trained length, seeds of an
 encoding differed by at most 0.07 after 1000 steps, and by 0.09 after 3000."""
-HOLDS, FAILS, UNDECIDED = "holds", "fails", "not told apart"
+HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 STOPPED = "no verdict"
 RULE = (
-    "An encoding holds at a length if its loss over the last places exceeds that at the trained "
-    f"length by less than {TOLERATED} nats, and fails if by more. The whole 95% interval of the "
-    "difference, paired by seed, must agree; otherwise the seeds do not tell."
+    "An encoding holds at a length if its loss over the last positions exceeds the loss at the "
+    f"trained length by less than {TOLERATED} nats, and fails if by more. The whole 95% interval "
+    "of the difference, paired by seed, must agree; otherwise the result is undecided."
 )
 
 
@@ -191,7 +191,7 @@ class EncodingSummary(Record):
             else:
                 span = first if first == last else f"{first} to {last}"
                 seeds = "1 seed" if count == 1 else f"{count} seeds"
-                parts.append(f"not told apart at {span} by {seeds}")
+                parts.append(f"undecided at {span} with {seeds}")
         return ", ".join(parts)
 
     def times(self, length: int) -> str:

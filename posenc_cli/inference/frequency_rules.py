@@ -360,7 +360,7 @@ def _measured_multiple(reference: Reference, rates: Reals) -> Iterator[Alternati
         return
     ratio = float(np.median(rates[rotating] / right[rotating]))
     if 1e-9 < ratio < 1e9 and abs(ratio - 1) > 1e-5:  # the message has six digits
-        message = f"all frequencies are {ratio:.6g} times the right ones"
+        message = f"all frequencies are {ratio:.6g} times the reference's"
         yield Alternative(Cause.FREQUENCY_RULE, message, right * ratio)
 
 

@@ -145,7 +145,7 @@ _MAPS: dict[str, tuple[str, Callable[..., Integers]]] = {
         lambda p, start, **_: np.where(p < start, p, p - start),
     ),
     "off from": (
-        "positions from {start} on are off by {back}",
+        "positions from {start} on are shifted by {back}",
         lambda p, start, shift, **_: np.where(p < start, p, p - shift),
     ),
     "decoding": (
@@ -166,7 +166,7 @@ _MAPS: dict[str, tuple[str, Callable[..., Integers]]] = {
 def _map_of(name: str, *, shift: int = 0, period: int = 0, **numbers: int) -> PositionMap:
     message, at = _MAPS[name]
     words = {
-        "off": f", off by {shift:+d}" if shift else "",
+        "off": f", shifted by {shift:+d}" if shift else "",
         "back": f"{-shift:+d}",
     }
     numbers |= {"shift": shift, "period": period}
@@ -221,7 +221,7 @@ def _clamped_or_shifted(positions: Integers, read: Integers) -> Iterator[Positio
 
 
 def _padding_map(start: int, first: int, shift: int, begin: int = 0) -> PositionMap:
-    off = "" if shift == 0 else f", and later ones are off by {-shift:+d}"
+    off = "" if shift == 0 else f", and later ones are shifted by {-shift:+d}"
     which = f"the first {start} positions are" if start > 1 else "position 0 is"
     why = ", as with left padding" if start == shift and not begin else ""
     if begin:

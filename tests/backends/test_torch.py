@@ -334,7 +334,7 @@ def test_reduced_angles_are_the_products_less_whole_turns():
 
 @pytest.mark.parametrize("name", ["", "foo", "cuda:x", "cuda:-1", "CPU", "cpu:0:0", "\udcff"])
 def test_no_name_of_a_device(name):
-    with pytest.raises(InvalidInput, match="no device of torch is called that"):
+    with pytest.raises(InvalidInput, match="torch has no device of this name"):
         exact_waves([Decimal(1)], device=name)
 
 

@@ -221,7 +221,7 @@ def test_what_goes_wrong_in_other_calls_besides_hides_no_cause(call):
     wrong = f"{WRONG}:another_base_and_left_once"
     document = json.loads(call(*HALF, "--impl", wrong)[1])
     assert [why["cause"] for why in document["diagnosis"]] == ["base"]
-    (note,) = (note for note in document["notes"] if note.startswith("besides: "))
+    (note,) = (note for note in document["notes"] if note.startswith("also wrong: "))
     assert "when called again after longer calls" in note
 
 

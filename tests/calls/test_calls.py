@@ -321,7 +321,7 @@ WRONG = {
         "columns are paired or ordered differently",
     ),
     "exchanged": ("unknown", *["the results for q and k are exchanged"] * 2),
-    "k_later": ("position-offset", "k: positions are off by +1", "holds for all q and k"),
+    "k_later": ("position-offset", "k: positions are shifted by +1", "holds for all q and k"),
     "offset_ignored": ("position-offset", "", "each call restarts at position 0"),
     "cache_ignored": ("position-offset", "are ignored: rows are numbered from 0", ""),
     "restarted": ("position-offset", "", "each call restarts at position 0"),

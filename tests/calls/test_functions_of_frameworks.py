@@ -283,5 +283,5 @@ def test_functions_of_torch_are_called_without_gradients_as_decoders_call_them(c
     assert (status, why["cause"], why["message"]) == (
         1,
         "position-offset",
-        "positions are off by +1",
+        "positions are shifted by +1",
     )

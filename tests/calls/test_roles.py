@@ -38,7 +38,7 @@ WRONG = {
     "offset_ignored_by_stacked_heads": ("position-offset", "each call restarts at position 0"),
     "KeepsTheFirstCall": ("position-offset", ""),
     "FactorReturned": ("attention-factor", "1.25"),
-    "base_off_by_one": ("position-offset", "off by +1"),
+    "base_off_by_one": ("position-offset", "shifted by +1"),
 }
 
 

@@ -35,7 +35,7 @@ def test_an_offset_common_to_all_pairs_is_found_though_each_cell_is_within_its_t
     assert [each.check for each in examined.findings if not each.ok] == ["reference"]
     cause = diagnose(examined)[0]
     assert cause.cause == "position-offset"
-    assert cause.message == f"positions are off by {offset:+g}"
+    assert cause.message == f"positions are shifted by {offset:+g}"
 
 
 @pytest.mark.slow

@@ -213,7 +213,7 @@ def test_of_rounded_frequencies_the_farthest_off_is_named_beside_rounded_angles(
     tables = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
     found = diagnose(rope.of_tables(*tables, rope.reference("rope", dim=64), "0:256"))
     (evidence,) = (each.evidence for each in found if each.cause == "inv-freq-precision")
-    assert evidence.startswith(f"frequency of pair {pair} times the right one; ")
+    assert evidence.startswith(f"frequency of pair {pair} times the reference's; ")
 
 
 def test_the_bound_for_all_positions_is_that_of_the_reference_where_it_is_equal():

@@ -46,8 +46,8 @@ def _with_devices(monkeypatch, *devices):
 @pytest.mark.parametrize(
     ("devices", "rule"),
     [
-        (("cpu",), "auto does not take it: on the CPU"),
-        (("cpu", "cuda", "mps"), "auto takes it for --device cuda, mps; on the CPU"),
+        (("cpu",), "auto does not use it: on the CPU"),
+        (("cpu", "cuda", "mps"), "auto uses it for --device cuda, mps; on the CPU"),
     ],
 )
 def test_says_of_torch_when_auto_takes_it_and_why_not(devices, rule, call, monkeypatch):

@@ -271,7 +271,7 @@ def test_a_parameter_given_on_the_command_line_says_so(call):
     ("arguments", "status", "message"),
     [
         ("gemma-3-4b rope", 2, "the layers of gemma3_text differ"),
-        ("bloom-560m --as vllm", 2, "posenc has not read how its code reads alibi in bloom"),
+        ("bloom-560m --as vllm", 2, "its code was not checked for alibi in bloom"),
         ("rope+alibi rope", 2, "is several encodings"),
         ("a.npy", 2, "B is missing"),
         ("a.npy missing.npy", 3, "missing.npy"),
@@ -796,7 +796,7 @@ def test_windows_that_are_not_compared_with_an_engine_are_said(call, tmp_path, c
     (tmp_path / "config.json").write_text(json.dumps(config))
     status, out, err = call("compare", "config.json", "--as", "vllm")
     assert status == 0
-    assert "posenc has not read how vllm limits attention" in " ".join((out + err).split())
+    assert "vllm's code for sliding windows was not checked" in " ".join((out + err).split())
     (tmp_path / "config.json").write_text(json.dumps({**WINDOWED, "sliding_window": None}))
     _, out, err = call("compare", "config.json", "--as", "vllm")
     assert "attention" not in err

@@ -49,8 +49,8 @@ def test_a_report_names_layers_values_and_where_they_were_read(call, config):
 @pytest.mark.parametrize(
     ("options", "ok", "cause"),
     [
-        ([], True, "taken by default: rope_theta of full_attention layers"),
-        (["--strict"], False, "--strict: taken by default: rope_theta of full_attention layers"),
+        ([], True, "default used for rope_theta of full_attention layers"),
+        (["--strict"], False, "--strict: default used: rope_theta of full_attention layers"),
     ],
 )
 def test_json_begins_with_the_answer(call, config, options, ok, cause):

@@ -122,7 +122,7 @@ def test_compare_says_by_name_what_a_file_has_lost(call, gguf, tmp_path):
     assert out.startswith("DIFFERENT: base (1 of the 11 compared)\ncause: base is 500000 in A and")
     assert out.splitlines()[2].startswith("next: ")
     assert "500000 (rope_theta)" in out
-    assert "llama.rope.freq_base is not given: llama.cpp takes 10000" in err
+    assert "llama.rope.freq_base is missing: llama.cpp uses 10000" in err
     document = json.loads(call("compare", good, bad, "--json")[1])
     assert document["kind"] == "models"
     assert document["ok"] is False

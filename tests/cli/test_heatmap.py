@@ -552,7 +552,7 @@ def test_weights_of_a_sample_are_those_over_all_keys(call):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("-s rope --softmax", "--softmax: rope is a rotary encoding, without scores of its own"),
+        ("-s rope --softmax", "--softmax: rope is a rotary encoding, not a bias"),
         ("-s alibi --causal", "--causal needs --softmax"),
         ("--in x.npy --softmax", "--softmax needs the scheme of a bias, not --in"),
         ("-s alibi --softmax -l 10000", "--len 10000: 10000 keys under a softmax; at most 8192"),

@@ -46,7 +46,7 @@ def test_the_table_is_read_at_a_glance(call):
     status, out, _ = call("order-check")
     assert status == 0
     assert "dog bites man → man bites dog" in out
-    assert "ok: all do what they declare" in out
+    assert "ok: all behave as declared" in out
     assert max(map(len, out.splitlines())) <= 80
 
 
@@ -62,7 +62,7 @@ def test_one_scheme_a_hybrid_and_a_sentence(call):
     assert len(found["tokens"]) == 6
     status, out, _ = call("order-check", "-s", "nope")
     assert status == 0
-    assert "ok: nope does what it declares" in out
+    assert "ok: nope behaves as declared" in out
 
 
 def test_schemes_named_one_by_one_are_checked_one_by_one(call):
@@ -222,6 +222,6 @@ def test_a_picture_needs_an_encoding_and_goes_with_the_text(call, tmp_path):
         assert f"{flag[0]} needs an encoding to draw" in err
     status, out, _ = call("order-check", "-s", "rope", "--plot")
     assert status == 0
-    assert out.index("rope change") < out.index("ok: rope does what it declares")
+    assert out.index("rope change") < out.index("ok: rope behaves as declared")
     assert call("order-check", "-s", "rope", "--out", "x.png")[0] == 0
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")

@@ -225,11 +225,11 @@ def test_every_command_that_takes_an_absolute_scheme_takes_it(call):
         (("generate", "-l", "4", "--head", "0"), "is an absolute encoding without heads"),
         (
             ("generate", "-l", "4", "--arithmetic", "float32"),
-            "--arithmetic float32: waves computes in an arithmetic of its own",
+            "--arithmetic float32: waves computes in its own arithmetic",
         ),
         (
             ("apply", "-l", "4", "--seed", "0", "-o", "y.npy", "--arithmetic", "float32"),
-            "--arithmetic float32: waves computes in an arithmetic of its own",
+            "--arithmetic float32: waves computes in its own arithmetic",
         ),
         (
             ("identify", "rows.npy"),
@@ -255,8 +255,8 @@ def test_what_cannot_use_it_says_so_in_a_line(words, refusal, call):
         (("-s", "nope+./mine.py:loud", "-d", "2"), 0, "nope+loud: blind to order"),
         (("-s", "./mine.py:waves", "--expect", "order"), 0, "ok: waves: sees order"),
         (("-s", "./mine.py:loud", "--expect", "order"), 1, "FAILED: loud: blind to order"),
-        (("-s", "./mine.py:waves", "-s", "rope"), 0, "ok: rope does what it declares"),
-        (("-s", "rope+./mine.py:waves"), 0, "ok: rope+waves does what it declares"),
+        (("-s", "./mine.py:waves", "-s", "rope"), 0, "ok: rope behaves as declared"),
+        (("-s", "rope+./mine.py:waves"), 0, "ok: rope+waves behaves as declared"),
     ],
 )
 def test_order_check_says_what_was_measured_of_a_function(words, status, said, call):

@@ -315,7 +315,7 @@ def test_no_factor_comes_on_top_of_one_that_serves_the_length(call, tmp_path, mo
     _, out, err = call("plan", "--config", "config.json", "--to", str(to))
     assert told in out.splitlines()[0]
     unsure = not more and to == 1024
-    assert ("the factor serves 1024 positions already" in " ".join(err.split())) is unsure
+    assert ("the factor already reaches 1024 positions" in " ".join(err.split())) is unsure
 
 
 def test_the_context_of_gemma_3_is_that_after_scaling(call):

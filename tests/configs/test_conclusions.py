@@ -128,7 +128,7 @@ def test_doubts_are_told_with_their_keys():
     config = {**LLAMA, "rotary_pct": 0.5}
     del config["rope_theta"]
     assert of(config, ConclusionCode.UNREAD) == [("nothing reads rotary_pct", True)]
-    assert of(config, ConclusionCode.DEFAULTED) == [("taken by default: rope_theta", True)]
+    assert of(config, ConclusionCode.DEFAULTED) == [("default used for rope_theta", True)]
 
 
 @pytest.mark.parametrize(

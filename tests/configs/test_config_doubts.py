@@ -196,7 +196,7 @@ def test_sections_that_fit_no_head_are_dealt_out_as_transformers_does(share, sta
     assert list(bound.rotation.waves.coordinates.axes) == axes
     with pytest.raises(
         InvalidInput,
-        match="^--as sglang: posenc has not read how its code reads sections that do not",
+        match="^--as sglang: its code was not checked for sections that do not",
     ):
         resolve({"model_type": "qwen3_5", "text_config": config}, runtime="sglang")
 

@@ -74,7 +74,7 @@ def test_an_absent_key_is_told_as_the_default_it_is():
     assert layers.params["dim"].value == 16
     assert layers.params["dim"].source.startswith(absent("llama.attention.key_length"))
     assert resolved.defaulted == ("llama.rope.freq_base",)
-    assert "llama.rope.freq_base is not given: llama.cpp takes 10000" in resolved.warnings
+    assert "llama.rope.freq_base is missing: llama.cpp uses 10000" in resolved.warnings
 
 
 def test_a_factor_alone_stretches_linearly_and_the_old_key_says_the_same():
@@ -264,7 +264,7 @@ def test_what_llama_cpp_does_not_load_is_refused_by_its_key(more, tensors, messa
 
 def test_an_architecture_that_was_not_read_is_refused():
     with pytest.raises(
-        InvalidInput, match="has not read how llama.cpp rotates in the architecture 'lama'"
+        InvalidInput, match="code was not checked for the architecture 'lama'"
     ) as refused:
         read({**llama(), "general.architecture": ("string", "lama")})
     assert refused.value.hint == "did you mean 'llama'?"

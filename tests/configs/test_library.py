@@ -35,8 +35,8 @@ def test_no_preset_is_called_as_a_scheme_is():
     ("name", "hint"),
     [
         ("llama-3.1-8", "did you mean 'llama-3.1-8b'?"),
-        ("../library", "posenc models lists what there is"),
-        ("zzz", "posenc models lists what there is"),
+        ("../library", "posenc models lists the names"),
+        ("zzz", "posenc models lists the names"),
     ],
 )
 def test_an_unknown_name_is_refused_with_the_nearest(name, hint):

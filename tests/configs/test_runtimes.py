@@ -93,7 +93,7 @@ def test_plain_rope_of_a_llama_is_the_same_everywhere(runtime):
         (
             "vllm",
             LayerReading("bloom", "alibi", {}),
-            "posenc has not read how its code reads alibi in bloom",
+            "its code was not checked for alibi in bloom",
         ),
         (
             "transformers-4.50",
@@ -144,7 +144,7 @@ def test_plain_rope_of_a_llama_is_the_same_everywhere(runtime):
             (
                 "onnxruntime-genai",
                 LayerReading(model_type, "rope", LLAMA, config={key: 0.5}),
-                f"posenc has not read how its code reads {key}",
+                f"its code was not checked for {key}",
             )
             for model_type, key in (
                 ("ernie4_5", "compression_ratio"),
@@ -305,7 +305,7 @@ def test_exllamav3_is_asked_for_nothing_that_was_not_read(case, words):
             (
                 config("exaone4", None, layer_types=["sliding_attention"] * 4)
                 | {"sliding_window": 64, "sliding_window_pattern": pattern},
-                "its exaone4 fails on such a sliding_window_pattern",
+                "its exaone4 fails on this sliding_window_pattern",
             )
             for pattern in ("", [1], {})
         ),
@@ -492,7 +492,7 @@ def test_candle_is_asked_for_nothing_that_was_not_read(stated, words):
         ("kimi_k25", "transformers-4.57", "4.56.2 to 4.57.6 has no model type kimi_k25"),
         ("qwen3_vl", "transformers-4.55", "4.55.4 has no model type qwen3_vl"),
         ("voxtral", "transformers-4.50", "4.50.3 has no model type voxtral"),
-        ("llava", "vllm-0.11", "posenc has not read how its code reads the text model of llava"),
+        ("llava", "vllm-0.11", "its code was not checked for the text model of llava"),
     ],
 )
 def test_a_model_that_is_newer_than_an_engine_is_not_said_to_be_read_by_it(outer, runtime, words):

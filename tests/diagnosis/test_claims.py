@@ -291,7 +291,7 @@ def test_a_frequency_that_a_pair_has_at_every_position_is_named_in_digits_that_d
     rates[10] *= times
     right = rope.reference("rope", dim=64)
     _, (cause, *_) = told(*tables(np.multiply.outer(np.arange(1500), rates)), right)
-    named = re.search(r"frequency of pair 10: (\S+), (\S+) times the right one", cause.evidence)
+    named = re.search(r"frequency of pair 10: (\S+), (\S+) times the reference's", cause.evidence)
     assert float(named[1]) == pytest.approx(rates[10], rel=1e-5)
     assert float(named[2]) == pytest.approx(times, rel=1e-5)
     assert float(named[1]) != float(f"{rates[10] / times:.6g}")

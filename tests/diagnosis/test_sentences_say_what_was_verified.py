@@ -214,9 +214,9 @@ def dino_tables(y, x):
 
 
 OFF = {
-    "half a patch": ((1 / 6, 1 / 10), "coordinates are off by +0.5 patches on every axis"),
-    "a patch": ((2 / 6, 2 / 10), "coordinates are off by +1 patch on every axis"),
-    "columns alone": ((0, 2 / 10), "coordinates are off by +1 patch on axis 1"),
+    "half a patch": ((1 / 6, 1 / 10), "coordinates are shifted by +0.5 patches on every axis"),
+    "a patch": ((2 / 6, 2 / 10), "coordinates are shifted by +1 patch on every axis"),
+    "columns alone": ((0, 2 / 10), "coordinates are shifted by +1 patch on axis 1"),
     "one number": (
         (0.1, 0.1),
         "coordinates are off by +0.3 patches on axis 0, and off by +0.5 patches on axis 1",

@@ -162,7 +162,7 @@ def test_the_hook_of_pre_commit_fails_where_a_config_leaves_its_base_out(call, t
     assert reports == [one], "of what fails alone"
     assert (status, err) == (
         1,
-        "posenc: warning: --strict: 'b.json': taken by default: rope_theta\n",
+        "posenc: warning: --strict: 'b.json': default used: rope_theta\n",
     )
 
 

@@ -166,7 +166,7 @@ def test_a_model_is_judged_where_it_does_better_than_counts_or_answers() -> None
     assert verdict(rule, last=rule.loss)[0]
     ok, reason = verdict(rule, last=rule.loss + 0.001)
     assert not ok
-    assert reason.endswith(f"needs at most {rule.loss:.3f}, as counts after 2 characters reach")
+    assert reason.endswith(f"needs at most {rule.loss:.3f}, the trigram baseline")
     answers = LearningRule.of(task_of("copy"), 50)
     assert verdict(answers, share=0.9)[0]
     assert not verdict(answers, share=0.89)[0]

@@ -52,8 +52,8 @@ def test_an_encoding_is_held_against_itself_at_the_trained_length(rises, said):
 @pytest.mark.parametrize(
     ("rises", "said"),
     [
-        ((0.1, 0.1, 0.1), "not told apart at 2x to 8x by 3 seeds"),
-        ((-1.0, 0.1, 5.0), "holds to 2x, not told apart at 4x by 3 seeds, fails from 8x"),
+        ((0.1, 0.1, 0.1), "undecided at 2x to 8x with 3 seeds"),
+        ((-1.0, 0.1, 5.0), "holds to 2x, undecided at 4x with 3 seeds, fails from 8x"),
     ],
 )
 def test_what_seeds_do_not_tell_is_said(rises, said):
@@ -61,7 +61,7 @@ def test_what_seeds_do_not_tell_is_said(rises, said):
 
 
 def test_one_seed_tells_nothing():
-    assert summary_of((5.0, 5.0, 5.0), seeds=1).verdict == "not told apart at 2x to 8x by 1 seed"
+    assert summary_of((5.0, 5.0, 5.0), seeds=1).verdict == "undecided at 2x to 8x with 1 seed"
 
 
 def test_nothing_is_said_unless_all_seeds_have_learnt():

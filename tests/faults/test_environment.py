@@ -69,7 +69,7 @@ def test_torch_is_not_imported_where_it_would_end_the_process(tmp_path, monkeypa
     folder.mkdir()
     monkeypatch.chdir(folder)
     folder.rmdir()
-    with pytest.raises(Unavailable, match="the current folder is gone"):
+    with pytest.raises(Unavailable, match="the current folder no longer exists"):
         torch_device.library()
 
 

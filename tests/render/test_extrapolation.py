@@ -90,7 +90,7 @@ def test_untrained_buckets_are_named_with_the_lengths_that_meet_them():
     untrained = {("t5", length): what for length, what in met.items()}
     text = " ".join(lines_of(report_of("t5", made={"untrained": untrained})))
     said = "bucket 30 of t5 at 16; buckets 30–31 of t5 at 32, 64."
-    assert f"t5: never trained, and met: {said}" in text
+    assert f"t5: used in tests without training: {said}" in text
 
 
 def test_answers_have_a_share_and_a_needle_its_depths():

@@ -208,7 +208,7 @@ def test_names_of_curves_leave_a_third_of_the_page_to_the_curves():
     cells = [line for line in lines if "│" in line or "┤" in line]
     assert len(cells) >= 6
     assert len(lines) <= 20
-    assert "some names and the notes have no room here" in lines[-1]
+    assert "too small for some names and the notes" in lines[-1]
 
 
 def test_names_of_curves_come_before_their_notes_where_both_have_no_room():
@@ -220,9 +220,9 @@ def test_names_of_curves_come_before_their_notes_where_both_have_no_room():
     page = Page(80, 12, Medium())
     text = "\n".join(curves_lines(Curves(pairs, "eight", "x", "y", notes=notes), page))
     assert all(f"{name}  " in text or f"{name}\n" in text for name in names)
-    assert text.endswith("the notes have no room here; --json has them")
+    assert text.endswith("the picture is too small for the notes; --json has them")
     few = Curves(curves[:2], "two", "x", "y", notes=notes)
-    assert curves_lines(few, page)[-1] == "the notes have no room here; --json has them"
+    assert curves_lines(few, page)[-1] == "the picture is too small for the notes; --json has them"
 
 
 def test_no_curve_in_characters_hides_the_others_of_its_line():

@@ -229,10 +229,11 @@ def test_each_cause_has_a_next_step_and_the_unknown_names_the_place(cause):
 
 def test_how_a_function_was_called_is_counted_and_listed_when_verbose():
     call = {"untried": ["several heads"], "patterns": ["chunks", "single rows"]}
-    notes = ("besides: one", "called as f(x)", "it was also called in chunks", "not tried: heads")
+    calls = ("called as f(x)", "it was also called in chunks", "not tried: heads")
+    notes = ("also wrong: one", *calls)
     report = replace(REPORT, subject={**REPORT.subject, "call": call}, notes=notes)
     brief, whole = (report_text(report, Typesetter(200), verbose=each) for each in (False, True))
-    assert "note: besides: one" in brief
+    assert "note: also wrong: one" in brief
     assert "note: tried 3 call forms; 1 not tried (--verbose lists them)" in brief
     every = replace(
         REPORT, subject={**REPORT.subject, "call": {**call, "untried": []}}, notes=notes

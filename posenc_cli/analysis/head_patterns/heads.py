@@ -284,7 +284,7 @@ def _free_values_text(encoding: LengthEncoding, basis: Basis, size: int) -> str:
     if kind == "rotary":
         return f"{size} numbers, a cosine and a sine per pair"
     if basis.buckets is not None:
-        return f"{size} numbers, one per bucket met in training"
+        return f"{size} numbers, one per bucket that occurs in training"
     if kind == "bias":
         return "1 number, an amplitude of either sign"
     if kind == "relative":

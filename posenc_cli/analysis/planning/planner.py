@@ -248,7 +248,7 @@ class Planner:
         own = self.layers.scheme if self.layers.scheme == "rope-longrope" else self.plain.scheme
         self.left_out["longrope"] = "its factors are found by a search on the model's loss"
         if own not in _PLAIN:
-            reason = f"a config has one rule, and this model was trained with {own}"
+            reason = f"a config can state only one rule, and this model was trained with {own}"
             self.left_out |= {name: reason for name in _RECIPES if name != _RAISED.get(own)}
             if own in _RAISED:
                 factor = times * float(self.plain.values().get("factor") or 1.0)
@@ -376,7 +376,7 @@ class Planner:
             old = before.get(group.layer_type)
             shared = old is not None and old.same_encoding(self.layers)
             if not (group.same_encoding(found) if shared else old and group.same_encoding(old)):
-                raise InvalidInput(f"the config has one rope for {group.layer_type} too")
+                raise InvalidInput(f"{group.layer_type} uses the same rope keys of the config")
         angles = exact_rotation(found, self.to).frequencies
         if angles != exact_rotation(wanted, self.to).frequencies:
             raise InvalidInput(f"{after.model_type} reads it differently")
@@ -501,13 +501,13 @@ def not_planned(layers: Layers, resolved: Resolved, to: int) -> NoPlan | None:
         )
     if scheme.kind == "bias":
         return answer(
-            "scores have a value at any distance, so no length is a known bound; distances beyond "
-            "those in training were never seen"
+            "scores are defined at any distance, so there is no known limit; distances beyond "
+            "those in training are unseen"
         )
     known = f"; the config states {stated} positions, later ones are unseen"
     trained = "" if stated is None else known
     return answer(
-        f"{layers.scheme} has a value at any position{trained}: no known recipe extends it "
+        f"{layers.scheme} is defined at any position{trained}: no known recipe extends it "
         "without training"
     )
 
@@ -549,8 +549,8 @@ def plan_length(
         return reason, resolved
     window = window_of(layers)
     if window is not None and window < to:
-        notice = f"these layers see a window of {window} positions: no distance is longer, whatever"
-        notice += f" the length, and the plan is for {window}"
+        notice = f"these layers see a window of {window} positions, so no distance"
+        notice += f" is longer: the plan is for {window} positions"
         resolved, to = replace(resolved, warnings=(*resolved.warnings, notice)), window
     if not given:
         resolved = replace(resolved, warnings=(*resolved.warnings, *_already_served(layers, to)))
@@ -575,7 +575,7 @@ def _already_served(layers: Layers, to: int) -> Iterator[str]:
         if context.value < to <= reach and lengths_of(layers).trained is None:
             yield (
                 f"if {context.source} {context.value} is the length before scaling, as in Vicuna, "
-                f"the factor serves {reach} positions already: set nothing"
+                f"the factor already reaches {reach} positions: set nothing"
             )
 
 

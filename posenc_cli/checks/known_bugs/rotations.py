@@ -160,7 +160,7 @@ def _shifted_positions(e: Rotated) -> Iterator[Change]:
         return
     along = e.reference.coordinates
     for offset in _SHIFTS:
-        text = f"positions are off by {offset:+g}"
+        text = f"positions are shifted by {offset:+g}"
         if along is not None:
             text = f"coordinates are {offsets_text(along, offset, np.array(along.axes))}"
         yield _defect_change(text, "", Defect(offset=offset))
@@ -370,7 +370,7 @@ BUGS = (
     _row(
         Cause.COS_SIN_MISPAIRED,
         _misplaced_tables,
-        "give the tables the layout of the rotation",
+        "store cos and sin in the layout that the rotation code expects",
         "huggingface/transformers/issues/47328 raiyanyahya/how-to-train-your-gpt/issues/6",
     ),
     _row(

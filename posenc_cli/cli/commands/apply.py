@@ -100,7 +100,7 @@ def apply(
         option(
             "--arithmetic",
             known=ARITHMETICS,
-            help="exact, or tables in float64|float32|bfloat16; then each operation is in --dtype",
+            help="exact, or float64|float32|bfloat16 for the tables and --dtype for each operation",
         ),
     ] = "exact",
     output: MatrixOutput,

@@ -130,7 +130,7 @@ def _summary(pack: VectorPack, out: str, manifest: Mapping[str, Any]) -> str:
     )
     survivors = len(pack.known) - pack.detected
     if survivors:
-        text += f" ({survivors} it cannot show: pack.json says why)"
+        text += f" ({survivors} undetected: pack.json says why)"
     return text
 
 

@@ -76,8 +76,8 @@ def explain(
         typer.Option(
             "--strict",
             help=(
-                "status 1 if something is assumed, unread or missing: a value is a default, a rope"
-                " key is unread or contradicted, or a part of the file is missing"
+                "status 1 if the config leaves doubt: a value is a default, a rope key is unused or"
+                " contradicted, or a part of the file is missing"
             ),
         ),
     ] = False,
@@ -86,8 +86,8 @@ def explain(
         option(
             "--fail-on",
             metavar="CODES",
-            help="status 1 if the summary has one of CODES: "
-            f"{'|'.join(ConclusionCode)}; comma-separated; a context fails only if it is doubtful",
+            help="status 1 if the summary has a line with one of CODES: "
+            f"{'|'.join(ConclusionCode)}; comma-separated; context counts only if it is doubtful",
             parse=partial(some_of, known=[*ConclusionCode]),
         ),
     ] = None,
@@ -100,8 +100,9 @@ def explain(
     warns of keys that transformers ignores, and of defaults that transformers uses. It reads a GGUF
     file as llama.cpp does; DEFAULT marks a key that the file lacks.
 
-    The summary comes first: doubtful lines (!), the trained and the extended length, factors on
-    logits, layers without positions, the indexer's layout, and parts that posenc did not read.
+    The report starts with a summary: doubtful values (!), the trained and the extended length,
+    factors on logits, layers without positions, the layout of a sparse-attention indexer, and parts
+    that posenc did not read.
 
     Examples:
       posenc explain config.json
@@ -231,7 +232,7 @@ def _doubts(resolved: Resolved) -> str:
     """Return the keys that leave doubt, by reason; empty if there are none."""
     doubts = {
         "not read": resolved.unread,
-        "taken by default": resolved.defaulted,
+        "default used": resolved.defaulted,
         "contradicted": resolved.contradicted,
         "lacking": resolved.lacking,
     }
@@ -251,7 +252,7 @@ def _config(source: str) -> tuple[Preset | None, Mapping[str, Any] | GGUFHeader]
         if path.suffix.lower() not in (".json", ".gguf"):
             raise InvalidInput(
                 f"{quoted_name(source)} is neither a file nor a model",
-                hint=nearest(source, library.names()) or "posenc models lists what there is",
+                hint=nearest(source, library.names()) or "posenc models lists the names",
             )
     return None, read_config(source, flag=None)
 

@@ -66,8 +66,8 @@ def order_check(
     Without positions, attention is blind to order: "dog bites man" equals "man bites dog". posenc
     runs one attention layer (float64, seeded weights) on the tokens in several orders. It measures
     how much the outputs change, and how much the scores change if all positions shift. Without a
-    scheme, posenc tests all of them. The status is 1 if a result differs from the scheme's
-    declaration. --plot and --out draw the scores of each encoding, and the scores without
+    scheme, posenc tests all of them. The status is 1 if an encoding does not behave as its
+    scheme declares. --plot and --out draw the scores of each encoding, and the scores without
     positions.
 
     Examples:
@@ -229,7 +229,7 @@ def _deviation_text(deviation: Deviation | None) -> str:
 
 
 def _verdict_lines(findings: list[OrderFinding]) -> list[str]:
-    """Return what was measured on functions, and whether encodings do what they declare."""
+    """Return what was measured on functions, and whether encodings behave as declared."""
     measured = [
         f"{'' if finding.expected is None else 'ok: '}{finding.name}: {finding.verdict}"
         for finding in findings
@@ -238,8 +238,8 @@ def _verdict_lines(findings: list[OrderFinding]) -> list[str]:
     declared = [finding.name for finding in findings if finding.declares]
     if all(finding.ok for finding in findings):
         if len(declared) < 2:
-            return [*measured, *(f"ok: {name} does what it declares" for name in declared)]
-        return [*measured, f"ok: all{' others' if measured else ''} do what they declare"]
+            return [*measured, *(f"ok: {name} behaves as declared" for name in declared)]
+        return [*measured, f"ok: all{' others' if measured else ''} behave as declared"]
     return measured + [
         f"FAILED: {finding.name}: {finding.verdict}; expected: "
         f"{'to see order' if finding.expected else 'to be blind to order'}"

@@ -55,8 +55,8 @@ def plan(
         option(
             "--recipe",
             metavar="NAME",
-            help="recipe to print: as-is|linear|dynamic|yarn|llama3|ntk|base; as config keys and "
-            "engine flags [default: yarn]",
+            help="print the config keys and engine flags of this recipe: as-is|linear|dynamic|"
+            "yarn|llama3|ntk|base [default: the recommended one]",
         ),
     ] = None,
     bases: Annotated[
@@ -73,8 +73,8 @@ def plan(
             "--require",
             metavar="LIST",
             parse=_requirements,
-            help="status 1 unless these hold: context>=N, unseen<=N (or long-wavelengths<=N, "
-            "negative-from>=N) for the config as it is; yarn.unseen<=0 for a recipe; "
+            help="status 1 unless the config meets these conditions: context>=N, unseen<=N, "
+            "long-wavelengths<=N, negative-from>=N; yarn.unseen<=0 tests a recipe; "
             "comma-separated",
         ),
     ] = (),

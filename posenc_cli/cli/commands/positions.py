@@ -70,8 +70,8 @@ def positions(
             "--grid",
             metavar="T,H,W",
             parse=_grid,
-            help="patches of an image, or video:T,H,W[@SECONDS] of a video; the processor's "
-            "grid_thw; repeatable",
+            help="patches of an image (the processor's grid_thw); video:T,H,W[@SECONDS] for a "
+            "video; repeatable",
         ),
     ] = None,
     left: Annotated[

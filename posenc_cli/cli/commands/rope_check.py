@@ -177,9 +177,9 @@ TOLERANCE = Annotated[
         parse=_tolerance_rule,
         autocompletion=completed_from(RULES),
         help="accepted error: auto, exact, a format, or a number; auto accepts correct float32 "
-        "code; exact requires correctly rounded values; the formats are float32 (frequencies "
-        "rounded once), float64, float16 and bfloat16 (rounded to it, stored wider); a number is "
-        "the largest absolute error",
+        "code; exact requires correctly rounded values; float32 and float64 require more accurate "
+        "code than auto; float16 and bfloat16 accept values that were rounded to this format; a "
+        "number is the largest absolute error",
     ),
 ]
 """The error that is accepted."""

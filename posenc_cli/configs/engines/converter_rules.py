@@ -273,7 +273,7 @@ DIFFERENCES = (
             GPT_OSS_WITHOUT_YARN,
             RuntimeRefusal(
                 refused,
-                "it has no class for ministral3 but within a mistral3 (text_config)",
+                "it supports ministral3 only inside mistral3 (text_config)",
                 when=lambda r: r.model_type == "ministral3" and not r.prefix,
             ),
             RuntimeRefusal(

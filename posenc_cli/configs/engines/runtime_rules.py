@@ -185,10 +185,8 @@ def always(**changes: Any) -> Callable[[LayerReading], Changes]:
 
 
 def not_read(runtime: str, what: str, *, hint: str | None = None) -> UnknownReading:
-    """Return the error for something that posenc has not read in a runtime's code."""
-    return UnknownReading(
-        f"--as {runtime}: posenc has not read how its code reads {what}", hint=hint
-    )
+    """Return the error for a config that was not checked in a runtime's code."""
+    return UnknownReading(f"--as {runtime}: its code was not checked for {what}", hint=hint)
 
 
 def refused(runtime: str, why: str) -> InvalidInput:

@@ -105,7 +105,7 @@ def tensorrt_layers(reading: LayerReading) -> Changes:
     if stated.get("sliding_window", _DEFAULT_PATTERN) is None or not kinds:
         return {}
     if pattern == "" or not isinstance(pattern, str | int | None):
-        raise refused(NAME, "its exaone4 fails on such a sliding_window_pattern")
+        raise refused(NAME, "its exaone4 fails on this sliding_window_pattern")
     if isinstance(pattern, str):
         letters = [pattern[number % len(pattern)] for number in range(len(kinds) - 1)]
         sliding = [letter == "L" for letter in letters] + [False]

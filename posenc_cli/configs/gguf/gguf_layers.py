@@ -572,7 +572,7 @@ def _architecture(header: GGUFHeader) -> tuple[str, Architecture]:
         raise InvalidInput(f"{header.name}: {name} {SPECIAL[name]}, which posenc does not read")
     if name not in ARCHITECTURES:
         raise InvalidInput(
-            f"{header.name}: posenc has not read how llama.cpp rotates in the architecture "
+            f"{header.name}: llama.cpp's code was not checked for the architecture "
             f"{abbreviated(name)}",
             hint=nearest(name, ARCHITECTURES),
         )

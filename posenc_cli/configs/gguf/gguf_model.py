@@ -371,7 +371,7 @@ class _GGUFModel(ScaledGGUFLayers):
     def _note_default(self, key: str, default: Sourced) -> None:
         self.notes.defaulted.append(self.keys.path(key))
         self.notes.warnings.append(
-            f"{self.keys.path(key)} is not given: llama.cpp takes {default.value:g}"
+            f"{self.keys.path(key)} is missing: llama.cpp uses {default.value:g}"
         )
 
     def _layout(self) -> Sourced:

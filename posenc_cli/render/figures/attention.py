@@ -43,9 +43,8 @@ def weights_figure(request: Request, engine_for: EngineFor, *, causal: bool) -> 
     request.plan()
     if request.encoding.bound.content.heads is None:
         raise InvalidInput(
-            f"--softmax: {request.scheme.name} is {request.scheme.kind_text}, without scores of "
-            "its own",
-            hint="it applies only to a bias: posenc schemes lists them",
+            f"--softmax: {request.scheme.name} is {request.scheme.kind_text}, not a bias",
+            hint="posenc schemes lists the biases",
         )
     positions = settled_positions(request)
     check_size(positions.option, positions.count, _MOST_KEYS, "keys under a softmax")

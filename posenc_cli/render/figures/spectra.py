@@ -84,7 +84,7 @@ class SpectrumReport(Record):
             return self.sentences
         elided = f"the table has {rows} of {self.all_rows} rows; --json has them all"
         if not rows:
-            elided = f"the table of {self.all_rows} rows has no room here; --json has them all"
+            elided = f"the table has {self.all_rows} rows, too many to show; --json has them all"
         return [elided, *self.sentences]
 
 

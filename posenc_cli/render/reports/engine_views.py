@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 _ROTATES_OTHER_LAYERS = "not compared: rotates other layers than the config says"
 _NOT_COMPARED = "not compared"
-_UNTRACED = "posenc has read no other engine's code for this model type"
-_REFUSED = "no other engine whose code was read accepts it"
+_UNTRACED = "no other engine's code was checked for this model type"
+_REFUSED = "no other engine whose code was checked reads this config"
 
 
 def engine_views_text(
@@ -240,7 +240,7 @@ def _uncompared_engines(result: EngineViews, *, otherwise: bool) -> Iterator[str
         for reading in result.readings
         if reading.resolved is None and not reading.traced and not otherwise
     ]:
-        yield f"{', '.join(names)}: posenc has not read how the code reads this model"
+        yield f"{', '.join(names)}: code not checked for this model"
 
 
 def engine_views_fields(result: EngineViews) -> dict[str, Any]:

@@ -372,4 +372,4 @@ def _untrained_text(item: EncodingSummary) -> str:
     if not met:
         return ""
     parts = [f"{what} at {', '.join(lengths)}" for what, lengths in met.items()]
-    return f"{item.name}: never trained, and met: {'; '.join(parts)}."
+    return f"{item.name}: used in tests without training: {'; '.join(parts)}."

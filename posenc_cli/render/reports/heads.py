@@ -223,9 +223,9 @@ def _legend(results: Sequence[HeadResult], *, pictured: bool) -> list[str]:
     """Return the meaning of the table's entries, and their basis."""
     head, heads = results[0].head, _distinct_heads(results)
     meaning = (
-        "cells: mean attention on the target's keys, then the share of queries with their largest "
-        f"score there, of the last {head.trained}; fitted on positions below {head.trained}, "
-        f"l2 = {head.l2:g}"
+        "each entry: mean attention on the target keys, then the share of queries whose largest "
+        f"score is on a target key (last {head.trained} queries); fitted on positions below "
+        f"{head.trained}, l2 = {head.l2:g}"
     )
     names = _names_by_head(results)
     drawn = [f"{names[id(head)]}: {head.random_weights}" for head in heads if head.random_weights]
@@ -249,8 +249,8 @@ def _slow_text(head: FittedHead, name: str) -> str:
     slow = sum(pair.wavelength > head.trained for pair in head.pairs)
     share = {0.0: "none", 1.0: "all"}.get(head.slow_share) or _share_text(head.slow_share)
     return (
-        f"{name}, {head.target.name}: {slow} of {len(head.pairs)} wavelengths exceed "
-        f"{head.trained}: {share} of the squared amplitude"
+        f"{name}, {head.target.name}: {slow} of {len(head.pairs)} pairs have wavelengths above "
+        f"{head.trained} ({share} of the squared amplitude)"
     )
 
 
@@ -261,11 +261,11 @@ def _untrained_text(result: HeadResult, name: str) -> str:
         return ""
     first = untrained[0]
     buckets = ", ".join(range_texts(first.untrained))
-    plural = "s" if len(first.untrained) > 1 else ""
-    verb = "were" if plural else "was"
+    several = len(first.untrained) > 1
+    which = f"buckets {buckets} do" if several else f"bucket {buckets} does"
     return (
-        f"{name}: bucket{plural} {buckets} {verb} never trained, met at length "
-        f"{first.length}, and score{'' if plural else 's'} 0."
+        f"{name}: {which} not occur in training. From length {first.length} on, "
+        f"{'they get' if several else 'it gets'} the score 0."
     )
 
 

@@ -174,8 +174,8 @@ _THIN = LineStyle((), (1, 4), "", "· ·")
 """The style of a thin curve, and of the two sides of an envelope, in dots."""
 _SIDE = ":"
 """The character that draws the two sides of an envelope."""
-_NO_ROOM = "some names and the notes have no room here; --json has them"
-_NO_ROOM_FOR_NOTES = "the notes have no room here; --json has them"
+_NO_ROOM = "the picture is too small for some names and the notes; --json has them"
+_NO_ROOM_FOR_NOTES = "the picture is too small for the notes; --json has them"
 _UNBROKEN = "\x1f"
 """A placeholder for a space at which a legend is not wrapped: an ASCII character not in texts."""
 _TITLE_LINES = 2
