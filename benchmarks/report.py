@@ -201,11 +201,11 @@ def truths(results: Results) -> tuple[list[str], ...]:
         ],
         *(
             [
-                f"time for {size} in {memory}, relative to posenc",
+                f"time for {size}, {memory}: relative to posenc",
                 "1×",
                 ", ".join(f"{short} {_short(times[name])}×" for name, short in used.items()),
             ]
-            for memory, used in (("reused memory", _REUSING), ("new memory", _USED))
+            for memory, used in (("into an existing array", _REUSING), ("into a new array", _USED))
         ),
     )
 

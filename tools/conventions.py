@@ -358,10 +358,11 @@ $ posenc generate --like transformers:LlamaRotaryEmbedding --base 500000 --len 8
 Three columns need an explanation:
 
 - *base*: the default, and the parameter that changes it;
-- *length*: the default number of positions, and the result at one more position. "Any" was tested
-  up to 131,072 positions, or 1024 keys for a bias;
+- *length*: the default number of positions, and what happens at one more. "Any" was tested up to
+  131,072 positions, or 1024 keys for a bias;
 - *error*: the maximum absolute error at position 131,071, caused by rounding the angle to float32
-  (float64 in Marian and GluonTS). Grids and timesteps do not reach this position.
+  (float64 in Marian and GluonTS). Grids have no such position, so their entry is empty. Timesteps
+  are normally below this position, so their error is smaller in practice.
 
 All functions ran with their defaults, with these exceptions:
 
@@ -380,7 +381,7 @@ posenc has no scheme for these functions:
 - `pytorch-forecasting:PositionalEncoder` gives the sine and the cosine of a pair different
   frequencies, so its dot products do not depend on the distance alone.
 
-All `equinox:RotaryPositionalEmbedding` objects of one size share a table, and thus the `theta` of
+In equinox, all `RotaryPositionalEmbedding` objects of one size share a table. It has the `theta` of
 the object that was called first.
 """
 _HEADS = ("library", "function", "columns", "frequency i", "base", "first position", "length",

@@ -190,7 +190,7 @@ def bugs() -> str:
         [f"`{bug.code}`", ", ".join(bug.forms), bug.remedy, bug.seen]
         for bug in (*KNOWN_BUGS, *rotations.BUGS)
     ]
-    return f"{codes}\n\n{_table('cause | in | what to do | seen in', rows)}"
+    return f"{codes}\n\n{_table('cause | applies to | what to do | seen in', rows)}"
 
 
 def performance() -> str:

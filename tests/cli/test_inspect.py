@@ -117,7 +117,7 @@ def test_what_is_required_holds_or_the_status_is_one(call, require, status):
         ("xpos", "bounded", "holds only in a sample"),
         ("xpos", "bounded<=9", "was measured only in a sample"),
         ("nope", "unique", "smallest distance of rows 0 at 0, 1, proved"),
-        ("learned", "defined-beyond>=9999", "positions there are 512"),
+        ("learned", "defined-beyond>=9999", "number of positions 512"),
     ],
 )
 def test_what_does_not_apply_or_was_sampled_does_not_pass(call, scheme, require, said):

@@ -118,8 +118,7 @@ def test_an_engine_whose_code_was_not_read_is_named_and_not_compared():
     result = of_model("bert-base")
     assert result.agree is None
     assert engines(result) == [[("transformers",)]]
-    shown = text(result)
-    shown = " ".join(shown.split())
+    shown = " ".join(text(result).split())
     assert "no other engine's code was checked for this model type; nothing is compared" in shown
     assert "no other engine reads it" not in shown
     assert "agree" not in shown

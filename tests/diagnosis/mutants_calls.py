@@ -492,7 +492,7 @@ def positions_ignored(x, positions=None):
     return doubles.mlx(x)
 
 
-@mutant("position-offset", "positions are off by +1")
+@mutant("position-offset", "positions are shifted by +1")
 def positions_beside_offset_shifted(x, positions=None, offset=0):
     return doubles.keras_layer(x, offset, None if positions is None else positions + 1)
 

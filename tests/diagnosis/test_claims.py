@@ -64,7 +64,7 @@ def moved_from(start):
     if start == ROWS - 1:
         assert cause.message == f"positions are clamped at {start - 1}"
     elif start > 1:
-        assert cause.message == f"positions from {start} on are off by -1"
+        assert cause.message == f"positions from {start} on are shifted by -1"
 
 
 @pytest.mark.sweep(12)

@@ -51,9 +51,12 @@ MOVED = {
     ),
     "left padding": (
         lambda p: np.where(p < 555, 1, p - 555),
-        "the first 555 positions are rotated as 1, and later ones are off by -555",
+        "the first 555 positions are rotated as 1, and later ones are shifted by -555",
     ),
-    "a row more": (lambda p: np.where(p < 901, p, p + 1), "positions from 901 on are off by +1"),
+    "a row more": (
+        lambda p: np.where(p < 901, p, p + 1),
+        "positions from 901 on are shifted by +1",
+    ),
 }
 
 

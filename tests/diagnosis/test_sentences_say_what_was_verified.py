@@ -219,7 +219,7 @@ OFF = {
     "columns alone": ((0, 2 / 10), "coordinates are shifted by +1 patch on axis 1"),
     "one number": (
         (0.1, 0.1),
-        "coordinates are off by +0.3 patches on axis 0, and off by +0.5 patches on axis 1",
+        "coordinates are shifted by +0.3 patches on axis 0, and shifted by +0.5 patches on axis 1",
     ),
 }
 
@@ -240,7 +240,7 @@ def test_offsets_of_coordinates_from_a_file_are_in_the_numbers_of_the_file(tmp_p
     given = {"dim": 64, "convention": "dinov3", "axes": str(tmp_path / "axes.npy")}
     right = rope.reference("rope-axial", **given)
     (cause, *_) = causes(*dino_tables(y + 0.1, x + 0.1), right)
-    assert cause.message == "coordinates are off by +0.1 on every axis"
+    assert cause.message == "coordinates are shifted by +0.1 on every axis"
     # What nothing explains is said to depend on the axes, not on m − n.
     (cause, *_) = causes(*dino_tables(y * 0.9 + 0.03, x * 1.1 - 0.07), right)
     assert "m alone" not in cause.evidence

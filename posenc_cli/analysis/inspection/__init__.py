@@ -6,14 +6,14 @@ measures distances between rows.
 """
 
 PROPERTIES = {
-    "unique": "smallest distance of rows",
+    "unique": "smallest distance between rows",
     "bounded": "largest absolute value",
     "norm": "spread of row norms",
-    "linear-shift": "error of one linear map",
-    "linear-shift-held-out": "same map on later rows",
+    "linear-shift": "error of the linear map",
+    "linear-shift-held-out": "error of this map on later rows",
     "relative": "spread at equal distance",
-    "decay": "distance, then below half",
-    "defined-beyond": "positions there are",
+    "decay": "first distance below half",
+    "defined-beyond": "number of positions",
     "distinct-float16": "distinct rows",
     "distinct-bfloat16": "distinct rows",
 }
