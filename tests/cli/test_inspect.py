@@ -189,7 +189,8 @@ def test_github_gets_annotations_and_a_summary(call, tmp_path, monkeypatch):
     status, out, _ = call(*CHECK, "--require", "unique,unique>=5", "--format", "github")
     assert status == 1
     assert out.startswith(
-        "::error title=inspect%3A unique>=5::sinusoidal: smallest distance between rows 0.6577 at 0, 6"
+        "::error title=inspect%3A unique>=5::"
+        "sinusoidal: smallest distance between rows 0.6577 at 0, 6"
     )
     summary = (tmp_path / "summary.md").read_text()
     assert summary.startswith("### posenc inspect: failed\n")

@@ -356,7 +356,7 @@ def test_the_library_takes_functions_and_objects(mine):
         (lambda: library.frequencies(mine.waves), "has no frequencies"),
         (lambda: library.encode(mine.Table, 4), "encoding Table is a class, not a scheme"),
         (lambda: library.encode(lambda p: p, 4), "encoding <lambda> returned the shape"),
-        (lambda: library.encode(mine.waves, 4, arithmetic="float32"), "arithmetic of its own"),
+        (lambda: library.encode(mine.waves, 4, arithmetic="float32"), "in its own arithmetic"),
         (lambda: library.identify(x, schemes=["./mine.py:waves"]), "is a function of positions"),
     ):
         with pytest.raises(ValueError, match=words):

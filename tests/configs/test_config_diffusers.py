@@ -128,7 +128,7 @@ def test_a_class_alone_takes_its_defaults(name):
         ({"_class_name": "SD3Transformer2DModel", "sample_size": 1}, "no room for a patch of 2"),
         (
             {"_class_name": "PixArtTransformer2DModel", "interpolation_scale": 1.5},
-            "interpolation_scale 1.5: spreads 64 patches over no whole number",
+            "interpolation_scale 1.5: spreads 64 patches over a fractional number",
         ),
         (
             {
@@ -153,9 +153,7 @@ def test_what_is_left_out_or_stands_for_a_size_is_said():
     def warnings(**config):
         return " ".join(resolve(config).warnings)
 
-    assert "sines of frames, rows and columns" in warnings(
-        _class_name="CogVideoXTransformer3DModel"
-    )
+    assert "sines of frame, row and column" in warnings(_class_name="CogVideoXTransformer3DModel")
     table = {"use_learned_positional_embeddings": True, "use_rotary_positional_embeddings": True}
     both = warnings(_class_name="CogVideoXTransformer3DModel", **table)
     assert "use_learned_positional_embeddings: a learned table of the patches is added" in both

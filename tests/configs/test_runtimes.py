@@ -98,7 +98,7 @@ def test_plain_rope_of_a_llama_is_the_same_everywhere(runtime):
         (
             "transformers-4.50",
             LayerReading("llama", "rope", LLAMA, container="rope_parameters"),
-            "rope_parameters is a key it does not know",
+            "it does not know the key rope_parameters",
         ),
         (
             "transformers-4.50",
@@ -255,7 +255,7 @@ _BY_TYPE = {"rope_type": "linear", "factor": 4.0}
 @pytest.mark.parametrize(
     ("case", "words"),
     [
-        (config("gemma3_text", {"type": "linear", **LINEAR}), "goes by the type of gemma3_text"),
+        (config("gemma3_text", {"type": "linear", **LINEAR}), "reads type in gemma3_text"),
         (
             config("gemma3_text", None, partial_rotary_factor=0.5),
             "partial_rotary_factor in Gemma 3",
@@ -299,7 +299,7 @@ def test_exllamav3_is_asked_for_nothing_that_was_not_read(case, words):
         (
             config("exaone4", None, layer_types=["sliding_attention"] * 4)
             | {"sliding_window": 64, "sliding_window_pattern": "LLGL"},
-            "it goes by sliding_window_pattern, regardless of layer_types",
+            "it uses sliding_window_pattern, regardless of layer_types",
         ),
         *(
             (
@@ -468,7 +468,7 @@ def test_engines_count_the_layers_of_qwen_35_that_attend_whatever_a_list_says(ru
     text = {"model_type": "qwen3_5_text", "head_dim": 256, "num_hidden_layers": 4}
     text |= {"full_attention_interval": 4, "rope_parameters": {"rope_type": "default"}}
     stated = {"model_type": "qwen3_5", "text_config": {**text, "layer_types": kinds}}
-    with pytest.raises(InvalidInput, match="it goes by full_attention_interval 4, regardless"):
+    with pytest.raises(InvalidInput, match="it uses full_attention_interval 4, regardless"):
         resolve(stated, runtime=runtime)
     assert resolve({"model_type": "qwen3_5", "text_config": text}, runtime=runtime).layers
 
@@ -530,7 +530,7 @@ def test_mimo_has_the_sliding_layers_of_its_own_list(engine):
     full, sliding = resolve({**MIMO, "rope_theta": 7e5}, runtime=engine).layers
     assert (full.values()["base"], sliding.values()["base"]) == (7e5, 1e4)
     for pattern in ([0, 0, 1, 1, 1, 0], [0, 1, 1]):
-        with pytest.raises(OtherLayers, match="it goes by hybrid_layer_pattern"):
+        with pytest.raises(OtherLayers, match="it uses hybrid_layer_pattern"):
             resolve({**MIMO, "hybrid_layer_pattern": pattern}, runtime=engine)
 
 

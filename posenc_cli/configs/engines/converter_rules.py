@@ -266,7 +266,7 @@ DIFFERENCES = (
             RuntimeRefusal(
                 refused,
                 lambda r: (
-                    f"its {r.model_type} fails on {r.scheme}: it knows default, linear and yarn"
+                    f"its {r.model_type} supports only default, linear and yarn, not {r.scheme}"
                 ),
                 when=lambda r: r.model_type in LIKE_MISTRAL and r.scheme not in _ONNX_SCHEMES,
             ),

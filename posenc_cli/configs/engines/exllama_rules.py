@@ -288,8 +288,8 @@ DIFFERENCES = (
             RuntimeRefusal(
                 refused,
                 lambda r: (
-                    f"architectures {r.config['architectures']}: it goes by one class, which is "
-                    f"{CLASSES[r.model_type]} here"
+                    f"architectures {r.config['architectures']}: of its classes for this model "
+                    f"type, only {CLASSES[r.model_type]} was checked"
                 ),
                 when=lambda r: (
                     r.config.get("architectures") is not None
@@ -337,7 +337,9 @@ DIFFERENCES = (
                 ),
             ),
             RuntimeRefusal(
-                refused, "it knows no rope type dynamic", when=lambda r: r.scheme == "rope-dynamic"
+                refused,
+                "it does not support rope type dynamic",
+                when=lambda r: r.scheme == "rope-dynamic",
             ),
             RuntimeRefusal(
                 refused,
@@ -353,9 +355,7 @@ DIFFERENCES = (
             ),
             RuntimeRefusal(
                 refused,
-                lambda r: (
-                    f"it goes by the type of {r.model_type}'s rope_scaling, transformers does not"
-                ),
+                lambda r: f"it reads type in {r.model_type}'s rope_scaling; transformers does not",
                 when=lambda r: (
                     r.model_type in _BY_TYPE
                     and {"rope_type", "type"} & {*_rope_object(r)} == {"type"}

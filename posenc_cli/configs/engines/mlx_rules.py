@@ -290,7 +290,7 @@ def mlx_longrope(reading: LayerReading) -> Changes:
 _KEY_REFUSALS = (
     RuntimeRefusal(
         refused,
-        "rope_traditional is a key of its own files, which is not read here",
+        "posenc does not read its own key rope_traditional",
         when=lambda r: r.config.get("rope_traditional"),
     ),
     RuntimeRefusal(refused, _missing_key_text),
@@ -330,7 +330,7 @@ _KEY_REFUSALS = (
     ),
     RuntimeRefusal(
         refused,
-        lambda r: f"its {r.model_type} goes by the type of rope_scaling, transformers does not",
+        lambda r: f"its {r.model_type} reads type in rope_scaling; transformers does not",
         when=lambda r: (
             r.model_type in ("gemma3_text", "olmo3")
             and "type" in r.scaling

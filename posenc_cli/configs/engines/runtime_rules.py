@@ -462,7 +462,7 @@ def _interval_refusal_text(reading: LayerReading) -> str | None:
     interval = reading.top.count(INTERVAL)
     step = interval.value if interval else 4
     other = reading.config.get("layer_types") and not full_every(reading, step)
-    return f"it goes by {INTERVAL} {step}, regardless of layer_types" if other else None
+    return f"it uses {INTERVAL} {step}, regardless of layer_types" if other else None
 
 
 BY_INTERVAL = RuntimeRefusal(other_layers, _interval_refusal_text)
@@ -487,7 +487,7 @@ def mimo_refusals(*needed: str, nulls: Sequence[str] = _MIMO_NUMBERS) -> tuple[R
         ),
         RuntimeRefusal(
             other_layers,
-            "it goes by hybrid_layer_pattern, regardless of layer_types",
+            "it uses hybrid_layer_pattern, regardless of layer_types",
             when=lambda r: any(
                 [*r.config.get("hybrid_layer_pattern", ())][layer : layer + 1]
                 != [int(r.layer_type == "sliding_attention")]

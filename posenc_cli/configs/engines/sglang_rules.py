@@ -312,7 +312,7 @@ DIFFERENCES = (
         refusals=(
             *for_keys(
                 refused,
-                "{} is a key of its own, which is not read here",
+                "posenc does not read its own key {}",
                 ("rope_is_neox_style", "dual_chunk_attention_config"),
                 lambda key, r: r.top.get(key),
             ),
@@ -401,7 +401,8 @@ DIFFERENCES = (
             RuntimeRefusal(
                 refused,
                 lambda r: (
-                    f"how its {r.model_type} uses {ORIGINAL} beside rope_scaling is not known"
+                    f"posenc does not know how its {r.model_type} uses {ORIGINAL} beside "
+                    "rope_scaling"
                 ),
                 when=lambda r: r.top.has(ORIGINAL),
             ),
@@ -414,7 +415,9 @@ DIFFERENCES = (
             ),
             RuntimeRefusal(
                 refused,
-                lambda r: f"how its {r.model_type} uses them without rope_type is not known",
+                lambda r: (
+                    f"posenc does not know how its {r.model_type} uses them without rope_type"
+                ),
                 when=lambda r: (
                     r.config.get("rope_parameters") is not None
                     and "full_attention" not in r.config["rope_parameters"]

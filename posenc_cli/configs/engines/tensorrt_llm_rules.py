@@ -112,7 +112,7 @@ def tensorrt_layers(reading: LayerReading) -> Changes:
     else:
         sliding = [bool(pattern and number % pattern) for number, _ in enumerate(kinds, 1)]
     if sliding != [kind == "sliding_attention" for kind in kinds]:
-        raise other_layers(NAME, "it goes by sliding_window_pattern, regardless of layer_types")
+        raise other_layers(NAME, "it uses sliding_window_pattern, regardless of layer_types")
     return {}
 
 
@@ -173,7 +173,7 @@ DIFFERENCES = (
             classes_not_read(CLASSES),
             *for_keys(
                 refused,
-                "{} counts the columns of every model, which is not read here",
+                "{} sets the rotary dim of every model, which posenc does not read",
                 _KEYS_OF_ANY_MODEL,
                 lambda key, r: (
                     r.config.get(key) is not None and (r.model_type, key) not in _OWN_ROTARY_DIM
@@ -193,7 +193,7 @@ DIFFERENCES = (
             ),
             RuntimeRefusal(
                 refused,
-                "it knows no rope type su",
+                "it does not support rope type su",
                 when=lambda r: "su" in (r.rope.get("type"), r.rope.get("rope_type")),
             ),
             RuntimeRefusal(

@@ -105,7 +105,7 @@ _CONTAINER_REFUSALS: tuple[RuntimeRefusal, ...] = (
     RuntimeRefusal(
         refused,
         (
-            "rope_parameters is a key it does not know: it would take the base of its own "
+            "it does not know the key rope_parameters: it would use the default base of its "
             "class and no scaling"
         ),
         when=lambda r: r.container == "rope_parameters",

@@ -374,7 +374,7 @@ DIFFERENCES = (
         refusals=(
             RuntimeRefusal(
                 refused,
-                "rope_parameters is a key it does not know",
+                "it does not know the key rope_parameters",
                 when=lambda r: r.container == "rope_parameters",
             ),
         ),
