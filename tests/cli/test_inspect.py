@@ -30,7 +30,7 @@ def test_one_encoding_fits_a_screen_and_says_how_each_verdict_is_known(call):
     assert max(map(len, lines)) <= 80
     verdict = "rope: 9 of 10 properties hold, 6 of them proved; not linear-shift-held-out"
     assert lines[0] == verdict
-    told = r"^unique +yes, proved +1\.47 +smallest distance between rows"
+    told = r"^unique +yes, proved +1\.47 +smallest row distance"
     assert re.search(f"{told}$", out, re.MULTILINE)
     assert re.search(rf"{told} +0, 1$", call("inspect", "-s", "rope", "-v")[1], re.MULTILINE)
     assert re.search(r"^linear-shift-held-out +no, measured +1\.39 ", out, re.MULTILINE)
@@ -50,7 +50,7 @@ def test_several_stand_side_by_side_in_as_many_tables_as_they_need(call):
     assert max(map(len, out.splitlines())) <= 80
     header = out.partition("\n\n")[2].splitlines()[0].split()
     assert header == ["rope", "alibi", "learned"]
-    assert "unique: smallest distance between rows" in call(*line, "--verbose")[1]
+    assert "unique: smallest row distance" in call(*line, "--verbose")[1]
     for name in PROPERTIES:
         assert re.search(rf"^{name} +\S", out, re.MULTILINE)
     assert "learned: random weights, seed 0" in out
@@ -116,7 +116,7 @@ def test_what_is_required_holds_or_the_status_is_one(call, require, status):
         ("alibi", "bounded<=1e9", "does not hold: its formula grows without end"),
         ("xpos", "bounded", "holds only in a sample"),
         ("xpos", "bounded<=9", "was measured only in a sample"),
-        ("nope", "unique", "smallest distance between rows 0 at 0, 1, proved"),
+        ("nope", "unique", "smallest row distance 0 at 0, 1, proved"),
         ("learned", "defined-beyond>=9999", "number of positions 512"),
     ],
 )
@@ -189,8 +189,7 @@ def test_github_gets_annotations_and_a_summary(call, tmp_path, monkeypatch):
     status, out, _ = call(*CHECK, "--require", "unique,unique>=5", "--format", "github")
     assert status == 1
     assert out.startswith(
-        "::error title=inspect%3A unique>=5::"
-        "sinusoidal: smallest distance between rows 0.6577 at 0, 6"
+        "::error title=inspect%3A unique>=5::sinusoidal: smallest row distance 0.6577 at 0, 6"
     )
     summary = (tmp_path / "summary.md").read_text()
     assert summary.startswith("### posenc inspect: failed\n")

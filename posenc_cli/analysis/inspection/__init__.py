@@ -6,11 +6,11 @@ measures distances between rows.
 """
 
 PROPERTIES = {
-    "unique": "smallest distance between rows",
+    "unique": "smallest row distance",
     "bounded": "largest absolute value",
     "norm": "spread of row norms",
     "linear-shift": "error of the linear map",
-    "linear-shift-held-out": "error of this map on later rows",
+    "linear-shift-held-out": "error on later rows",
     "relative": "spread at equal distance",
     "decay": "first distance below half",
     "defined-beyond": "number of positions",
