@@ -568,7 +568,7 @@ def _call_notes(subject: Subject) -> tuple[str, ...]:
     if call["python"] != sys.executable:
         notes[0] += f"; by {quoted_name(call['python'])}"
     if call["patterns"]:
-        notes.append(f"it was also called in {', '.join(call['patterns'])}")
+        notes.append(f"further calls: {', '.join(call['patterns'])}")
     if call["untried"]:
         notes.append(f"not tried: {', '.join(call['untried'])}")
     return tuple(notes)

@@ -193,7 +193,7 @@ def test_github_gets_annotations_and_a_summary(call, tmp_path, monkeypatch):
     )
     summary = (tmp_path / "summary.md").read_text()
     assert summary.startswith("### posenc inspect: failed\n")
-    assert "| sinusoidal | unique | ok | smallest distance" in summary
+    assert "| sinusoidal | unique | ok | smallest row distance" in summary
     assert call(*CHECK, "--require", "unique", "--format", "github")[1].startswith("::notice ")
 
 

@@ -62,7 +62,7 @@ def test_the_table_has_a_row_a_pair(call):
     lines = out.splitlines()
     assert max(map(len, lines)) <= 80
     lines = lines[table_of(lines) :]
-    assert lines[0].split() == ["pair", "wavelength", "rotations", "before", "stretched", "zone"]
+    assert lines[0].split() == ["pair", "wavelength", "rotations", "before", "change", "zone"]
     assert lines[2].split() == ["0", "25.1327", "1.98944", "6.28319", "×4", "interpolated"]
     told = " ".join(out.split())
     longer = "3 of 4 pairs have wavelengths longer than 50 positions (the requested positions)"

@@ -229,7 +229,7 @@ def test_each_cause_has_a_next_step_and_the_unknown_names_the_place(cause):
 
 def test_how_a_function_was_called_is_counted_and_listed_when_verbose():
     call = {"untried": ["several heads"], "patterns": ["chunks", "single rows"]}
-    calls = ("called as f(x)", "it was also called in chunks", "not tried: heads")
+    calls = ("called as f(x)", "further calls: chunks", "not tried: heads")
     notes = ("also wrong: one", *calls)
     report = replace(REPORT, subject={**REPORT.subject, "call": call}, notes=notes)
     brief, whole = (report_text(report, Typesetter(200), verbose=each) for each in (False, True))

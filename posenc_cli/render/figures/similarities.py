@@ -438,15 +438,15 @@ def _decay_sentence(similarity: Similarity, verdict: Verdict) -> str:
     where, reached = f"at offset {verdict.half_distance}", verdict.half_distance is not None
     if similarity.of_scores:
         if reached:
-            return f"decay: halves the weight of attention {where}"
-        return f"decay: no offset halves the weight of attention, {searched}"
-    start = f"{mean}value of {verdict.peak:.4g} at offset 0"
+            return f"decay: the attention weight halves {where}"
+        return f"decay: no offset halves the attention weight, {searched}"
+    start = f"{mean}value at offset 0 ({verdict.peak:.4g})"
     if math.isnan(verdict.peak):
         return "decay: unknown, because the mean at offset 0 is not a float64 number"
     if not verdict.peak > 0:
         return f"decay: none, from the {start}"
     if reached:
-        return f"decay: {where} it first falls below half of the {start}"
+        return f"decay: {where}, it first falls below half of the {start}"
     return f"decay: stays above half of the {start}, {searched}"
 
 

@@ -245,7 +245,7 @@ def wave_table(spectrum: WaveSpectrum) -> tuple[list[str], list[list[str]]]:
         for pair, row in enumerate(rows)
     ]
     if spectrum.stretch:
-        names += ["before", "stretched", "zone"]
+        names += ["before", "change", "zone"]
         stretch = spectrum.stretch
         rows = [
             [

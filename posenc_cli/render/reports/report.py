@@ -286,7 +286,7 @@ def report_text(report: Report, typesetter: Typesetter, *, verbose: bool = False
     return typesetter.report(*map("\n".join, blocks))
 
 
-_NOTES_ON_CALLS = ("called as ", "it was also called in ", "not tried: ")
+_NOTES_ON_CALLS = ("called as ", "further calls: ", "not tried: ")
 """The beginnings of notes that describe how a function was called."""
 
 
