@@ -192,7 +192,7 @@ def truths(results: Results) -> tuple[list[str], ...]:
         if (each["against"], each["threads"]) == ("posenc fast", 1) and each["spread"]
     }
     rows = results["sizes"]["rows"]
-    size = f"a float32 table of {rows} × 128, one thread"
+    size = f"a float32 table of {rows} × 128"
     return (
         [
             f"largest error of a float32 table near position {near}",
@@ -201,11 +201,11 @@ def truths(results: Results) -> tuple[list[str], ...]:
         ],
         *(
             [
-                f"time for {size}, {memory}: relative to posenc",
+                f"time for {size} {memory} (one thread; posenc = 1×)",
                 "1×",
                 ", ".join(f"{short} {_short(times[name])}×" for name, short in used.items()),
             ]
-            for memory, used in (("into an existing array", _REUSING), ("into a new array", _USED))
+            for memory, used in (("in an existing array", _REUSING), ("in a new array", _USED))
         ),
     )
 

@@ -145,7 +145,7 @@ def verdict(report: Report) -> str:
         sample = f", at {_positions_text(report)}" if report.count and report.of is not None else ""
         unchecked = "; not checked beyond text positions" if report.unchecked else ""
         details = f"{sample}{unchecked}{_call_notes(report)}{_layout_note(report)}"
-        match = f"{match} {report.title}" if _rotates(report) else "but depends on m − n alone"
+        match = f"{match} {report.title}" if _rotates(report) else "(scores depend on m − n alone)"
         return f"ok: {name} {match}{details}"
     # Checks without a worst value were not measured: the function is not linear.
     holds = {each.check: each.ok for each in report.findings if each.ok or each.worst is not None}
@@ -205,7 +205,7 @@ def largest_error(report: Report) -> str | None:
 def _positions_text(report: Report) -> str:
     """Return the number of positions examined, and the number in all if they are a sample."""
     if not report.count:
-        return "no position" if report.pairs else "any positions, by the form of the scheme"
+        return "no position" if report.pairs else "proved for all positions"
     if report.of is None:
         return counted(report.count, "position")
     return f"{report.count} of {counted(report.of, 'position')}"
