@@ -100,7 +100,8 @@ def apply(
         option(
             "--arithmetic",
             known=ARITHMETICS,
-            help="exact, or float64|float32|bfloat16 for the tables and --dtype for each operation",
+            help="exact, or the format of the tables: float64|float32|bfloat16; operations are then "
+            "in --dtype",
         ),
     ] = "exact",
     output: MatrixOutput,
