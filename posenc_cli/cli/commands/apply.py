@@ -100,8 +100,8 @@ def apply(
         option(
             "--arithmetic",
             known=ARITHMETICS,
-            help="exact, or the format of the tables: float64|float32|bfloat16; operations are then "
-            "in --dtype",
+            help="exact, or the format of the tables: float64|float32|bfloat16; operations are "
+            "then in --dtype",
         ),
     ] = "exact",
     output: MatrixOutput,
