@@ -76,8 +76,8 @@ def explain(
         typer.Option(
             "--strict",
             help=(
-                "status 1 if the config leaves doubt: a value is a default, a rope key is unused or"
-                " contradicted, or a part of the file is missing"
+                "status 1 for doubtful configs: default values, unused or contradicted rope keys,"
+                " or missing parts of the file"
             ),
         ),
     ] = False,

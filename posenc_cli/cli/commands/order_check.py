@@ -55,7 +55,7 @@ def order_check(
             "--expect",
             metavar="WHAT",
             known=("auto", "order", "none"),
-            help="expected result: auto|order|none; auto: as the scheme declares",
+            help="expected result: order|none, or auto (as the scheme declares)",
         ),
     ] = "auto",
     picture: ColorPictureOptions,
