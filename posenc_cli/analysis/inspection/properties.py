@@ -545,9 +545,11 @@ def _defined_beyond(subject: InspectedEncoding) -> Property:
         reason = "a longer sequence has more positions and the same last row"
         return Property(name, True, None, None, "measured", reason)
     if capacity is None:
-        reason = "the formula covers any position"
-        if content.weights is not None:
-            reason = "the scheme extends the table"
+        reason = (
+            "the formula covers any position"
+            if content.weights is None
+            else "the scheme extends the table"
+        )
         if content.network is not None:
             reason = "the network covers any position"
         elif content.weights is not None and (content.farthest or content.heads):
