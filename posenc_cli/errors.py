@@ -69,22 +69,25 @@ _SIMILAR = 0.65
 
 Of 1,066 options with a letter left out or two letters swapped, 1,047 get the right hint.
 """
+_BEGINNING = 3
+"""Fewest letters that count as the beginning of a name; a name that begins so comes first."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return a hint with the known name most similar to ``name``, or None.
+    """Return a hint with a known name that ``name`` begins, or the most similar one, or None.
 
     >>> nearest("--lne", ["--len", "--base"]), nearest("--theta", ["--len", "--base"])
     ("did you mean '--len'?", "did you mean '--base'?")
     """
     from difflib import get_close_matches
 
-    names = [*map(str, known)]
-    alike = {text.lower(): text for text in names}
-    found = alike.get(OTHER_NAMES.get(name.lower(), name.lower()))
+    asked, names = name.lower(), [*map(str, known)]
+    found = {text.lower(): text for text in names}.get(OTHER_NAMES.get(asked, asked))
     if found is None:
-        bare = {text.lstrip("-"): text for text in names}  # hyphens make no option like another
-        near = get_close_matches(name.lstrip("-"), [*bare], n=1, cutoff=_SIMILAR)
+        asked = asked.lstrip("-")  # hyphens make no option like another
+        bare = {text.lower().lstrip("-"): text for text in names}
+        longer = [text for text in bare if text.startswith(asked) and len(asked) >= _BEGINNING]
+        near = get_close_matches(asked, longer or bare, n=1, cutoff=0 if longer else _SIMILAR)
         found = bare[near[0]] if near else None
     return None if found is None else f"did you mean {found!r}?"
 

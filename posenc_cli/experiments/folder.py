@@ -78,9 +78,14 @@ class RunFolder(Record):
     def found(cls, path: Path) -> RunFolder:
         """Return the folder of an existing run, to resume it or to read its results.
 
-        Raises: InvalidInput if there is none, or posenc did not write it.
+        Raises: Unavailable if there is none; InvalidInput if posenc did not write it.
         """
         place = path / _REQUEST
+        if not place.exists():
+            raise Unavailable(
+                f"--resume: {quoted_name(path)} holds no run ({_REQUEST} is missing)",
+                hint="without --resume, --out starts a new run",
+            )
         try:
             return cls(path, ExperimentRequest.from_fields(_json_of(place)))
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
