@@ -189,6 +189,12 @@ class Answer(Record):
         step = self.next and f"next: {self.next}"
         return [line for line in (self.verdict, cause, self.number, step) if line]
 
-    def text(self, typesetter: Typesetter) -> str:
-        """Return the answer as the beginning of a report."""
-        return "\n".join(map(typesetter.paragraph, self.lines()))
+    def text(self, typesetter: Typesetter, *, hanging: int = 0) -> str:
+        """Return the answer as the beginning of a report: no word of it is split.
+
+        So paths stay whole, and JSON can be copied. A command is continued as a shell reads it.
+        """
+        lines = [typesetter.paragraph(line, hanging=hanging, whole=True) for line in self.lines()]
+        if self.next and self.next.startswith("posenc "):
+            lines[-1] = continued_command(f"next: {self.next}", typesetter.width)
+        return "\n".join(lines)

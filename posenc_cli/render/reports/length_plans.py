@@ -149,9 +149,8 @@ def plan_text(
     Without a ``recipe``, notes and flags are left out if they do not fit in ``height`` lines.
     """
     head = plan_answer(planned, judgements, recipe, name=name)
-    answer_lines = replace(head, cause=None, number=head.cause).lines()
-    first, *rest = (typesetter.paragraph(line, hanging=2) for line in answer_lines)
-    lines = [typesetter.marked(first, r"\A[^:]+", "bold"), *rest]
+    first = replace(head, cause=None, number=head.cause).text(typesetter, hanging=2)
+    lines = [typesetter.marked(first, r"\A[^:]+", "bold")]
     met = [f"ok: {_judgement_line(each)}" for each in judgements if each.ok]
     required = [typesetter.paragraph(line, hanging=2) for line in met]
     if isinstance(planned, NoPlan):
