@@ -245,9 +245,11 @@ def _reasons_against(evidence: Evidence) -> Iterator[str]:
     elif not any(np.isfinite(sample).any() for sample in evidence.sample):
         yield "all sampled values are NaN or infinite"
     else:
-        first = evidence.sample[0].reshape(-1)[:1]  # any table may hold one number, except 0
-        if first.all() and all((sample == first).all() for sample in evidence.sample):
-            yield "all values are equal, and a constant table identifies no encoding"
+        first = [sample.reshape(-1)[0] for sample in evidence.sample]
+        pieces = zip(evidence.sample, first, strict=True)
+        if any(first) and all((sample == value).all() for sample, value in pieces):
+            told = "each table is constant" if len({*first}) > 1 else "all values are equal"
+            yield f"{told}, and a constant table identifies no encoding"  # except zeros
 
 
 def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:

@@ -109,10 +109,14 @@ def answer(report: Report) -> Answer:
     )
 
 
+_OWN_CODE = "to check your code, give --impl, --tables, --inv-freq or --rotated"
+
+
 def _next_step(report: Report) -> str | None:
-    """Return the next step after a failure, if there is one."""
+    """Return the next step, if there is one: after a failure, or if no subject was given."""
     if report.ok:
-        return None
+        own = report.subject["kind"] == SubjectKind.POSENC and report.pairs > 0
+        return _OWN_CODE if own else None
     if report.accepted_by is not None:
         return f"use --tol {report.accepted_by} to accept that rounding"
     option = f"--layout {report.subject['layout']}"
