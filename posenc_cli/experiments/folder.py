@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.experiments.request import ExperimentRequest, JobResult
 from posenc_cli.experiments.setting import changed_source
-from posenc_cli.files.atomic import replacing
+from posenc_cli.files.atomic import check_free_folder, replacing
 from posenc_cli.records import Record, replace
 from posenc_cli.transaction import note_read
 
@@ -45,12 +45,9 @@ class RunFolder(Record):
         folder = cls(path, request)
         new = not path.exists()
         with folder._writable():
+            hint = "--resume continues a run; a new run needs an empty folder"
+            check_free_folder(path, f"--out {quoted_name(path)}", hint=hint)
             path.mkdir(parents=True, exist_ok=True)
-            if any(path.iterdir()):
-                raise InvalidInput(
-                    f"--out {quoted_name(path)}: exists and is not empty",
-                    hint="--resume continues a run; a new run needs an empty folder",
-                )
         try:
             write_json(folder.request_path, request.fields())
         except BaseException:

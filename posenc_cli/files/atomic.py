@@ -351,8 +351,8 @@ def new_folder(path: str, *, option: str, last: str) -> Iterator[Path]:
         raise InvalidInput(f"{option} '': the name is empty")
     with transaction() as files:
         with _unavailable(place):
+            check_free_folder(Path(path), place)
             target = Path(os.path.realpath(path))
-            _check_free(target, place)
             if not target.parent.is_dir():
                 raise Unavailable(f"{place}: there is no folder {quoted_name(target.parent)}")
             temporary = files.temporary_beside(target)
@@ -366,7 +366,7 @@ def new_folder(path: str, *, option: str, last: str) -> Iterator[Path]:
 
         def claim() -> None:
             with _unavailable(place):
-                _check_free(target, place)
+                check_free_folder(target, place)
                 if not target.exists():
                     temporary.rename(target)
                     return
@@ -376,10 +376,16 @@ def new_folder(path: str, *, option: str, last: str) -> Iterator[Path]:
         files.claim_at_end(claim)
 
 
-def _check_free(target: Path, place: str) -> None:
+def check_free_folder(target: Path, place: str, *, hint: str = "name a new folder") -> None:
+    """Check that a folder is new or empty.
+
+    Raises: InvalidInput.
+    """
+    if str(target) == STANDARD_OUTPUT:
+        raise InvalidInput(f"{place}: must be a folder")
     if target.is_dir():
         if any(target.iterdir()):
-            raise InvalidInput(f"{place}: exists and is not empty", hint="name a new folder")
+            raise InvalidInput(f"{place}: exists and is not empty", hint=hint)
     elif target.exists():
         raise InvalidInput(f"{place} is a file, not a folder", hint="name a new folder")
 

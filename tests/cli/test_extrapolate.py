@@ -162,6 +162,8 @@ def test_a_run_goes_on_only_with_what_it_was_asked_for(call, made):
     ):
         assert said in refused(call, "--out", "run", "--resume", *option.split())
     assert "--resume continues" in refused(call, "-s", "rope", *SMALL, "--out", "run")
+    said = refused(call, "-s", "rope", *SMALL, "--out", "run/request.json")
+    assert "--out 'run/request.json' is a file, not a folder" in said
 
 
 @pytest.mark.long

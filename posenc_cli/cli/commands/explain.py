@@ -317,7 +317,7 @@ def _text(
         if line.doubtful
     ]
     told = [*doubtful, *(line.text for line in summary if not line.doubtful)]
-    head = [console.typesetter.paragraph(f"{name}{_verdict(resolved, len(doubtful))}", whole=True)]
+    head = [console.typesetter.paragraph(f"{name}{_verdict(resolved, len(doubtful))}")]
     head += [console.typesetter.paragraph(text, indent=2, hanging=4) for text in told]
     if following is not None:
         head.append(console.command_text(f"next: {following}"))

@@ -353,7 +353,7 @@ def _flag_lines(recipe: Recipe, typesetter: Typesetter) -> Iterator[str]:
             narrower = replace(typesetter, width=typesetter.width - 2)
             lines = continued_command(setting.flags, typesetter.width).split(" \\\n")
             # Quoted JSON may go on in the next line.
-            yield " \\\n".join(narrower.paragraph(line, whole=True) for line in lines)
+            yield " \\\n".join(narrower.paragraph(line) for line in lines)
 
 
 def _judgement_line(judgement: Judgement) -> str:
