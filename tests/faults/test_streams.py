@@ -322,7 +322,7 @@ def test_escape_codes_go_only_where_they_are_wanted(env, arguments, escapes, tmp
     [["schemes"], ["schemes", "rope"], ["alibi-slopes"], ["alibi-slopes", "--plot"]],
     ids=" ".join,
 )
-def test_no_line_is_wider_than_asked_unless_it_is_one_word(columns, arguments, tmp_path):
+def test_no_line_is_wider_than_asked(columns, arguments, tmp_path):
     done = subprocess.run(
         [*POSENC, *arguments],
         cwd=tmp_path,
