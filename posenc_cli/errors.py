@@ -69,8 +69,6 @@ _SIMILAR = 0.65
 
 Of 1,066 options with a letter left out or two letters swapped, 1,047 get the right hint.
 """
-_BEGINNING = 3
-"""Fewest letters that count as the beginning of a name; a name that begins so comes first."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -81,12 +79,13 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """
     from difflib import get_close_matches
 
-    asked, names = name.lower(), [*map(str, known)]
-    found = {text.lower(): text for text in names}.get(OTHER_NAMES.get(asked, asked))
+    # Without their hyphens, which make no option like another.
+    asked, bare = name.lower(), {text.lower().lstrip("-"): text for text in map(str, known)}
+    found = bare.get(OTHER_NAMES.get(asked, asked).lstrip("-"))
     if found is None:
-        asked = asked.lstrip("-")  # hyphens make no option like another
-        bare = {text.lower().lstrip("-"): text for text in names}
-        longer = [text for text in bare if text.startswith(asked) and len(asked) >= _BEGINNING]
+        asked = asked.lstrip("-")
+        # Fewer than three letters begin too many names.
+        longer = [text for text in bare if text.startswith(asked) and len(asked) > 2]
         near = get_close_matches(asked, longer or bare, n=1, cutoff=0 if longer else _SIMILAR)
         found = bare[near[0]] if near else None
     return None if found is None else f"did you mean {found!r}?"

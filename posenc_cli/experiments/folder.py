@@ -45,8 +45,11 @@ class RunFolder(Record):
         folder = cls(path, request)
         new = not path.exists()
         with folder._writable():
-            hint = "--resume continues a run; a new run needs an empty folder"
-            check_free_folder(path, f"--out {quoted_name(path)}", hint=hint)
+            check_free_folder(
+                str(path),
+                f"--out {quoted_name(path)}",
+                hint="--resume continues a run; a new run needs an empty folder",
+            )
             path.mkdir(parents=True, exist_ok=True)
         try:
             write_json(folder.request_path, request.fields())
@@ -77,8 +80,7 @@ class RunFolder(Record):
 
         Raises: Unavailable if there is none; InvalidInput if posenc did not write it.
         """
-        place = path / _REQUEST
-        if not place.exists():
+        if not (place := path / _REQUEST).exists():
             raise Unavailable(
                 f"--resume: {quoted_name(path)} holds no run ({_REQUEST} is missing)",
                 hint="without --resume, --out starts a new run",

@@ -347,11 +347,9 @@ def new_folder(path: str, *, option: str, last: str) -> Iterator[Path]:
         Unavailable: it cannot be created.
     """
     place = f"{option} {quoted_name(path)}"
-    if not path:
-        raise InvalidInput(f"{option} '': the name is empty")
     with transaction() as files:
         with _unavailable(place):
-            check_free_folder(Path(path), place)
+            check_free_folder(path, place)
             target = Path(os.path.realpath(path))
             if not target.parent.is_dir():
                 raise Unavailable(f"{place}: there is no folder {quoted_name(target.parent)}")
@@ -366,7 +364,7 @@ def new_folder(path: str, *, option: str, last: str) -> Iterator[Path]:
 
         def claim() -> None:
             with _unavailable(place):
-                check_free_folder(target, place)
+                check_free_folder(str(target), place)
                 if not target.exists():
                     temporary.rename(target)
                     return
@@ -376,17 +374,17 @@ def new_folder(path: str, *, option: str, last: str) -> Iterator[Path]:
         files.claim_at_end(claim)
 
 
-def check_free_folder(target: Path, place: str, *, hint: str = "name a new folder") -> None:
-    """Check that a folder is new or empty.
+def check_free_folder(path: str, place: str, *, hint: str = "name a new folder") -> None:
+    """Check that a path names a folder that is new or empty.
 
     Raises: InvalidInput.
     """
-    if str(target) == STANDARD_OUTPUT:
+    if path in ("", STANDARD_OUTPUT):
         raise InvalidInput(f"{place}: must be a folder")
-    if target.is_dir():
-        if any(target.iterdir()):
+    if Path(path).is_dir():
+        if any(Path(path).iterdir()):
             raise InvalidInput(f"{place}: exists and is not empty", hint=hint)
-    elif target.exists():
+    elif Path(path).exists():
         raise InvalidInput(f"{place} is a file, not a folder", hint="name a new folder")
 
 

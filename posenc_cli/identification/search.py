@@ -246,10 +246,13 @@ def _reasons_against(evidence: Evidence) -> Iterator[str]:
         yield "all sampled values are NaN or infinite"
     else:
         first = [sample.reshape(-1)[0] for sample in evidence.sample]
-        pieces = zip(evidence.sample, first, strict=True)
-        if any(first) and all((sample == value).all() for sample, value in pieces):
-            told = "each table is constant" if len({*first}) > 1 else "all values are equal"
-            yield f"{told}, and a constant table identifies no encoding"  # except zeros
+        if any(first) and all(  # any table may hold one number, except 0
+            (sample == value).all() for sample, value in zip(evidence.sample, first, strict=True)
+        ):
+            yield (
+                ("each table is constant" if len({*first}) > 1 else "all values are equal")
+                + ", and a constant table identifies no encoding"
+            )
 
 
 def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:

@@ -192,7 +192,9 @@ class Answer(Record):
 
         So paths stay whole, and JSON can be copied. A command is continued as a shell reads it.
         """
-        lines = [typesetter.paragraph(line, hanging=hanging) for line in self.lines()]
-        if self.next and self.next.startswith("posenc "):
-            lines[-1] = continued_command(f"next: {self.next}", typesetter.width)
-        return "\n".join(lines)
+        return "\n".join(
+            continued_command(line, typesetter.width)
+            if line.startswith("next: posenc ")
+            else typesetter.paragraph(line, hanging=hanging)
+            for line in self.lines()
+        )
