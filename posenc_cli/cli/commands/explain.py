@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.catalogue import find as find_scheme
 from posenc_cli.cli.completers import model_names
 from posenc_cli.cli.console import Console
@@ -251,7 +252,9 @@ def _config(source: str) -> tuple[Preset | None, Mapping[str, Any] | GGUFHeader]
         if path.suffix.lower() not in (".json", ".gguf"):
             raise InvalidInput(
                 f"{quoted_name(source)} is neither a file nor a model",
-                hint=nearest(source, library.names()) or "posenc models lists what there is",
+                hint=f"posenc schemes {source} describes the scheme"
+                if source in BUILT_IN
+                else nearest(source, library.names()) or "posenc models lists what there is",
             )
     return None, read_config(source, flag=None)
 
