@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.declare import Scheme
 
 DRAWN_TABLE = (
-    "says how large its table is, and not what was trained: the values are randomly initialized"
+    "states the size of its table, but not the trained values: they are randomly initialized"
 )
 """The warning for a config that has a learned table."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
