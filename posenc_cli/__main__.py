@@ -1,9 +1,14 @@
 """The entry point of ``posenc`` and of ``python -m posenc_cli``."""
 
-# os and sys are loaded before any line of this file. Every other import comes below the next
-# statement: even ``from __future__ import annotations`` would search the path for a file.
+# These are loaded before any line of this file, or built in. Every other import comes below the
+# path's change: even ``from __future__ import annotations`` would search the path for a file.
+import _signal as signal  # type: ignore[import-not-found]
 import os
 import sys
+
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    # Ctrl-C ends the process without a traceback, until the handlers are set.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _current_folder() -> str | None:
@@ -19,9 +24,7 @@ if __name__ == "__main__" and not sys.flags.safe_path and sys.path[:1] == [_curr
 
 from posenc_cli import __version__, interrupts  # noqa: E402
 
-# Importing typing takes a while, and an interrupt before the handlers are set would show a
-# traceback.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing typing would delay the handlers
 if TYPE_CHECKING:
     from typing import NoReturn
 

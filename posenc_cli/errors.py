@@ -72,19 +72,21 @@ Of 1,066 options with a letter left out or two letters swapped, 1,047 get the ri
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return a hint with the known name most similar to ``name``, or None.
+    """Return a hint with a known name that ``name`` begins, or the most similar one, or None.
 
     >>> nearest("--lne", ["--len", "--base"]), nearest("--theta", ["--len", "--base"])
     ("did you mean '--len'?", "did you mean '--base'?")
     """
     from difflib import get_close_matches
 
-    names = [*map(str, known)]
-    alike = {text.lower(): text for text in names}
-    found = alike.get(OTHER_NAMES.get(name.lower(), name.lower()))
+    # Without their hyphens, which make no option like another.
+    asked, bare = name.lower(), {text.lower().lstrip("-"): text for text in map(str, known)}
+    found = bare.get(OTHER_NAMES.get(asked, asked).lstrip("-"))
     if found is None:
-        bare = {text.lstrip("-"): text for text in names}  # hyphens make no option like another
-        near = get_close_matches(name.lstrip("-"), [*bare], n=1, cutoff=_SIMILAR)
+        asked = asked.lstrip("-")
+        # Fewer than three letters begin too many names.
+        longer = [text for text in bare if text.startswith(asked) and len(asked) > 2]
+        near = get_close_matches(asked, longer or bare, n=1, cutoff=0 if longer else _SIMILAR)
         found = bare[near[0]] if near else None
     return None if found is None else f"did you mean {found!r}?"
 

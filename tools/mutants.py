@@ -1,13 +1,13 @@
 """Count what the tests see: small changes of posenc's own code, and how many make a test fail.
 
-Usage: python tools/mutants.py [--seed N] [--each N] [--again] [PACKAGE…]
+Usage: python tools/mutants.py [--seed N] [--each N] [--again | --renew] [PACKAGE…]
 
 Cosmic Ray makes the changes, one at a time, in a copy of the tree. A first run of the tests under
 coverage tells which of them reach which line; a mutant is tried against those alone, the quickest
 first. A sample is drawn of the places that can be changed, with one change for each. The result is
 tests/mutants.json, where what a reader wrote on a survivor (``equivalent``: why no test can tell it
 from the code) is kept from run to run. ``--again`` tries the survivors without such a reason alone,
-and counts anew.
+and counts anew. ``--renew`` tries nothing, and names where the code of the survivors is now.
 """
 
 from __future__ import annotations
@@ -523,6 +523,42 @@ def survivors_of(
     return found
 
 
+def renewed(saved: Mapping[str, Any], root: Path = ROOT) -> dict[str, Any]:
+    """A result whose survivors name the functions and lines where their code is now.
+
+    A survivor whose code is gone is dropped, and counts no more.
+    """
+    counts = {name: dict(each) for name, each in saved.get("packages", {}).items()}
+    survivors = []
+    for each in saved.get("survivors", ()):
+        path = root / each["file"]
+        source = path.read_text("utf-8") if path.exists() else ""
+        texts = enumerate(source.splitlines(), 1)
+        places = {
+            line: _definition(source, line)
+            for line, text in texts
+            if text.strip() == each["before"]
+        }
+        same = [line for line, name in places.items() if name == each["definition"]] or places
+        if same:
+            line = min(same, key=lambda line: abs(line - each["line"]))
+            survivors.append({**each, "definition": places[line], "line": line})
+        else:
+            counts[each["file"].split("/")[1]]["mutants"] -= 1
+    return {**saved, "packages": counts, "survivors": survivors}
+
+
+def _definition(source: str, line: int) -> str:
+    """The name of the innermost function or class that holds a line; empty outside them."""
+    around = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and node.lineno <= line <= (node.end_lineno or 0)
+    ]
+    return max(around, key=lambda node: node.lineno).name if around else ""
+
+
 def result(
     found: Mapping[str, Sequence[Outcome]],
     places: Mapping[str, int],
@@ -564,6 +600,11 @@ def shares(saved: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
+def save(result: Mapping[str, Any], out: Path) -> None:
+    """Write a result as JSON."""
+    out.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draw, try, count and save."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -572,8 +613,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--again", action="store_true", help="the survivors of the last run alone")
     parser.add_argument("--out", type=Path, default=RESULT)
     parser.add_argument("packages", nargs="*", default=PACKAGES)
+    parser.add_argument("--renew", action="store_true", help="find the survivors, and try nothing")
     asked = parser.parse_args(arguments)
-    last = json.loads(RESULT.read_text("utf-8")) if RESULT.exists() else {}
+    last = renewed(json.loads(RESULT.read_text("utf-8"))) if RESULT.exists() else {}
+    if asked.renew:
+        save(last, asked.out)
+        return 0
     every = {package: mutants_of(package) for package in asked.packages}
     written = survivors_of(last, (each for places in every.values() for each in places))
     drawn = {
@@ -609,7 +654,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         last=last if asked.again else {},
         written=written,
     )
-    asked.out.write_text(json.dumps(saved, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    save(saved, asked.out)
     for package, share in shares(saved).items():
         counts = saved["packages"][package]
         print(f"{package:10} {counts['killed']:3} of {counts['mutants']} killed, {share:.1%}")

@@ -62,7 +62,10 @@ def chosen_python(asked: str | None, module: str = "") -> str:
     if asked is not None:
         program = _python_in(Path(asked)) if Path(asked).is_dir() else shutil.which(asked)
         if program is None:
-            raise Unavailable(f"--python {quoted_name(asked)}: there is no such program")
+            raise Unavailable(
+                f"--python {quoted_name(asked)}: "
+                + ("cannot be run" if Path(asked).exists() else "there is no such program")
+            )
         return os.path.abspath(program)  # noqa: PTH100 - keep links: they identify an environment
     if module.partition(".")[0] == "posenc_cli":
         return sys.executable

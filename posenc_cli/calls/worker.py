@@ -601,8 +601,8 @@ def array_bytes(result: Any) -> tuple[dict[str, Any], Any]:
         raise Refused("returned a masked array, which may lack values")
     values, dtype = as_numpy(result)
     if values.dtype.kind not in "fiuc":
-        words = f"{type(result).__name__} of {values.dtype}"
-        raise Refused(f"returned {words}, not real numbers")
+        words = "" if values.dtype.hasobject else f" of {values.dtype}"
+        raise Refused(f"returned {type(result).__name__}{words}, not real numbers")
     wide = np.complex128 if values.dtype.kind == "c" else np.float64
     if values.dtype.kind in "iu" or values.dtype.itemsize > np.dtype(wide).itemsize:
         with np.errstate(over="ignore"):  # longdouble may become infinity, which is reported

@@ -67,7 +67,11 @@ def read_config(path: str, *, flag: str | None = "--config") -> Mapping[str, Any
             else f"{where} is empty: it holds no bytes"
         ) from error
     except (RecursionError, ValueError) as error:
-        raise InvalidInput(f"{where} cannot be read as JSON: {error}") from error
+        raise InvalidInput(
+            f"{where} is not JSON: byte {error.start + 1} is not UTF-8"
+            if isinstance(error, UnicodeDecodeError)
+            else f"{where} cannot be read as JSON: {error}"
+        ) from error
     if not isinstance(found, dict):
         raise InvalidInput(f"{where}: must hold a JSON object")
     return found

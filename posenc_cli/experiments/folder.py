@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.experiments.request import ExperimentRequest, JobResult
 from posenc_cli.experiments.setting import changed_source
-from posenc_cli.files.atomic import replacing
+from posenc_cli.files.atomic import check_free_folder, replacing
 from posenc_cli.records import Record, replace
 from posenc_cli.transaction import note_read
 
@@ -45,12 +45,12 @@ class RunFolder(Record):
         folder = cls(path, request)
         new = not path.exists()
         with folder._writable():
+            check_free_folder(
+                str(path),
+                f"--out {quoted_name(path)}",
+                hint="--resume continues a run; a new run needs an empty folder",
+            )
             path.mkdir(parents=True, exist_ok=True)
-            if any(path.iterdir()):
-                raise InvalidInput(
-                    f"--out {quoted_name(path)}: exists and is not empty",
-                    hint="--resume continues a run; a new run needs an empty folder",
-                )
         try:
             write_json(folder.request_path, request.fields())
         except BaseException:
@@ -78,9 +78,13 @@ class RunFolder(Record):
     def found(cls, path: Path) -> RunFolder:
         """Return the folder of an existing run, to resume it or to read its results.
 
-        Raises: InvalidInput if there is none, or posenc did not write it.
+        Raises: Unavailable if there is none; InvalidInput if posenc did not write it.
         """
-        place = path / _REQUEST
+        if not (place := path / _REQUEST).exists():
+            raise Unavailable(
+                f"--resume: {quoted_name(path)} holds no run ({_REQUEST} is missing)",
+                hint="without --resume, --out starts a new run",
+            )
         try:
             return cls(path, ExperimentRequest.from_fields(_json_of(place)))
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:

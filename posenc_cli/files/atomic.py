@@ -347,12 +347,10 @@ def new_folder(path: str, *, option: str, last: str) -> Iterator[Path]:
         Unavailable: it cannot be created.
     """
     place = f"{option} {quoted_name(path)}"
-    if not path:
-        raise InvalidInput(f"{option} '': the name is empty")
     with transaction() as files:
         with _unavailable(place):
+            check_free_folder(path, place)
             target = Path(os.path.realpath(path))
-            _check_free(target, place)
             if not target.parent.is_dir():
                 raise Unavailable(f"{place}: there is no folder {quoted_name(target.parent)}")
             temporary = files.temporary_beside(target)
@@ -366,7 +364,7 @@ def new_folder(path: str, *, option: str, last: str) -> Iterator[Path]:
 
         def claim() -> None:
             with _unavailable(place):
-                _check_free(target, place)
+                check_free_folder(str(target), place)
                 if not target.exists():
                     temporary.rename(target)
                     return
@@ -376,11 +374,17 @@ def new_folder(path: str, *, option: str, last: str) -> Iterator[Path]:
         files.claim_at_end(claim)
 
 
-def _check_free(target: Path, place: str) -> None:
-    if target.is_dir():
-        if any(target.iterdir()):
-            raise InvalidInput(f"{place}: exists and is not empty", hint="name a new folder")
-    elif target.exists():
+def check_free_folder(path: str, place: str, *, hint: str = "name a new folder") -> None:
+    """Check that a path names a folder that is new or empty.
+
+    Raises: InvalidInput.
+    """
+    if path in ("", STANDARD_OUTPUT):
+        raise InvalidInput(f"{place}: must be a folder")
+    if Path(path).is_dir():
+        if any(Path(path).iterdir()):
+            raise InvalidInput(f"{place}: exists and is not empty", hint=hint)
+    elif Path(path).exists():
         raise InvalidInput(f"{place} is a file, not a folder", hint="name a new folder")
 
 

@@ -282,7 +282,10 @@ def _format(source: Source) -> InputFormat:
         source.start(1)
         if inside is None:
             known = ", ".join(READ_BY_SUFFIX)
-            raise InvalidInput(f"{source.name} has an unsupported format; posenc reads {known}")
+            raise InvalidInput(
+                f"{source.name} has an unsupported format; posenc reads {known}",
+                hint="posenc explain reads configs" if suffix == ".json" else None,
+            )
         form = inside
     elif inside is not None and inside.binary and inside is not form:
         raise InvalidInput(

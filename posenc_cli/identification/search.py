@@ -245,9 +245,14 @@ def _reasons_against(evidence: Evidence) -> Iterator[str]:
     elif not any(np.isfinite(sample).any() for sample in evidence.sample):
         yield "all sampled values are NaN or infinite"
     else:
-        first = evidence.sample[0].reshape(-1)[:1]  # any table may hold one number, except 0
-        if first.all() and all((sample == first).all() for sample in evidence.sample):
-            yield "all values are equal, and a constant table identifies no encoding"
+        first = [sample.reshape(-1)[0] for sample in evidence.sample]
+        if any(first) and all(  # any table may hold one number, except 0
+            (sample == value).all() for sample, value in zip(evidence.sample, first, strict=True)
+        ):
+            yield (
+                ("each table is constant" if len({*first}) > 1 else "all values are equal")
+                + ", and a constant table identifies no encoding"
+            )
 
 
 def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:

@@ -80,10 +80,8 @@ class Typesetter(Record):
     colored: bool = False
     spelled: Callable[[str], str] = str
 
-    def paragraph(
-        self, text: str, *, indent: int = 0, hanging: int | None = None, whole: bool = False
-    ) -> str:
-        """Wrap a paragraph; words that are ``whole``, such as paths and names, may be wider.
+    def paragraph(self, text: str, *, indent: int = 0, hanging: int | None = None) -> str:
+        """Wrap a paragraph between words; a word, such as a path or a name, may be wider.
 
         All lines are indented by ``indent`` columns, all but the first by ``hanging`` if given.
         """
@@ -92,7 +90,7 @@ class Typesetter(Record):
             self.width,
             initial_indent=" " * indent,
             subsequent_indent=" " * (indent if hanging is None else hanging),
-            break_long_words=not whole,
+            break_long_words=False,
             break_on_hyphens=False,
         )
 
@@ -140,7 +138,7 @@ class Typesetter(Record):
     def _row_as_paragraph(self, header: Sequence[str], row: Sequence[str]) -> str:
         """Return a row of a table that is too wide as names with values."""
         named = (f"{name}: {text}" for name, text in zip(header, row, strict=True) if text)
-        return self.paragraph("; ".join(named).removeprefix(": "), hanging=2, whole=True)
+        return self.paragraph("; ".join(named).removeprefix(": "), hanging=2)
 
 
 def continued_command(command: str, width: int) -> str:
@@ -189,6 +187,14 @@ class Answer(Record):
         step = self.next and f"next: {self.next}"
         return [line for line in (self.verdict, cause, self.number, step) if line]
 
-    def text(self, typesetter: Typesetter) -> str:
-        """Return the answer as the beginning of a report."""
-        return "\n".join(map(typesetter.paragraph, self.lines()))
+    def text(self, typesetter: Typesetter, *, hanging: int = 0) -> str:
+        """Return the answer as the beginning of a report: no word of it is split.
+
+        So paths stay whole, and JSON can be copied. A command is continued as a shell reads it.
+        """
+        return "\n".join(
+            continued_command(line, typesetter.width)
+            if line.startswith("next: posenc ")
+            else typesetter.paragraph(line, hanging=hanging)
+            for line in self.lines()
+        )

@@ -159,11 +159,11 @@ class Readable:
 @pytest.mark.parametrize(
     ("result", "words"),
     [
-        (Detached(), "returned Detached of object, not real numbers"),
+        (Detached(), "returned Detached, not real numbers"),
         (Raising(), "returned a Raising that cannot be read as an array (LookupError: not now)"),
         (Shapeless(), "Shapeless"),
         ([[1.0], [1.0, 2.0]], "returned a list that cannot be read as an array (ValueError: "),
-        ({"cos": 1}, "returned dict of object, not real numbers"),
+        ({"cos": 1}, "returned dict, not real numbers"),
     ],
 )
 def test_a_result_that_is_no_array_is_said_to_be_none(result, words):

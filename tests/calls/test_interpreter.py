@@ -99,11 +99,18 @@ def test_an_interpreter_that_is_a_link_is_not_followed(script, tmp_path):
     assert chosen_python(str(tmp_path / "link")) == str(tmp_path / "link")
 
 
-@pytest.mark.parametrize("name", ["none", "folder", "text.py"])
-def test_what_is_no_program_is_not_there(name, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("none", "there is no such program"),
+        ("folder", "cannot be run"),
+        ("text.py", "cannot be run"),
+    ],
+)
+def test_what_is_no_program_is_refused(name, said, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "text.py").write_text("")
-    with pytest.raises(Unavailable, match="--python .*: there is no such program"):
+    with pytest.raises(Unavailable, match=f"--python .*: {said}"):
         chosen_python(str(tmp_path / name))
 
 

@@ -167,6 +167,7 @@ def test_an_empty_folder_is_filled_and_another_is_left_alone(call):
     written = contents("empty")
     assert "pack.json" in written
     assert "is not empty" in refused(call, "-s", "rope", "-d", "4", "-o", "empty")
+    assert "--out '-': must be a folder" in refused(call, "-s", "rope", "-d", "4", "-o", "-")
     assert contents("empty") == written
     Path("file").write_text("mine")
     assert "is a file" in refused(call, "-s", "rope", "-d", "4", "-o", "file")

@@ -149,6 +149,7 @@ def test_a_model_and_standard_input_are_explained_too(call, posenc, tmp_path):
     status, _, err = call("explain", "llama-3.1-8")
     assert (status, "'llama-3.1-8' is neither a file nor a model" in err) == (2, True)
     assert "hint: did you mean 'llama-3.1-8b'?" in err
+    assert "hint: posenc schemes rope describes the scheme" in call("explain", "rope")[2]
     assert call("compare", "llama-3.1-8", "llama-3.1-8b")[0] == 2
     assert call("explain", "llama-3.1-8.json")[0] == 3
     assert "is a folder without a config.json" in call("explain", str(tmp_path))[2]

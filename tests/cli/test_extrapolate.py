@@ -162,6 +162,8 @@ def test_a_run_goes_on_only_with_what_it_was_asked_for(call, made):
     ):
         assert said in refused(call, "--out", "run", "--resume", *option.split())
     assert "--resume continues" in refused(call, "-s", "rope", *SMALL, "--out", "run")
+    said = refused(call, "-s", "rope", *SMALL, "--out", "run/request.json")
+    assert "--out 'run/request.json' is a file, not a folder" in said
 
 
 @pytest.mark.long
@@ -226,7 +228,6 @@ def test_a_file_that_could_not_be_written_is_refused_before_anything_runs(name, 
         ("-s alibi --heads 3", "of --size 2x4x16"),
         ("-s foo", "unknown scheme 'foo'"),
         ("--resume", "--resume needs --out"),
-        ("--out nothere --resume", "'nothere/request.json'"),
         ("--out -", "must be a folder"),
         ("--device cuda:x", "must be a device"),
         ("--workers 0", "at least 1"),
@@ -239,9 +240,12 @@ def test_what_is_wrong_is_one_line_before_anything_is_made(arguments, said, call
     assert [*tmp_path.iterdir()] == []
 
 
-@pytest.mark.parametrize("arguments", ["-s ./nothere.py:x"])
-def test_what_is_not_there_is_status_3(arguments, call):
-    assert "nothere" in refused(call, *arguments.split(), status=3)
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [("-s ./nothere.py:x", "nothere"), ("--out nothere --resume", "'nothere' holds no run")],
+)
+def test_what_is_not_there_is_status_3(arguments, said, call):
+    assert said in refused(call, *arguments.split(), status=3)
 
 
 def test_without_torch_there_is_a_hint_and_nothing_is_made(call, tmp_path, monkeypatch):

@@ -385,6 +385,14 @@ def test_one_number_throughout_is_said_to_show_nothing(call, tmp_path):
     status, out, _ = call("identify", "a.npy")
     assert status == 1
     assert "all values are equal, and a constant table identifies no encoding" in out
+    np.save(tmp_path / "sin.npy", np.zeros((64, 64)))
+    np.save(tmp_path / "cos.npy", np.ones((64, 64)))
+    status, out, _ = call("identify", "cos.npy", "sin.npy")
+    assert status == 1
+    assert "cause: each table is constant, and a constant table identifies no encoding" in out
+    status, out, _ = call("identify", "sin.npy")
+    assert status == 0
+    assert "is nope, dim 64: zeros, which hold no positions" in " ".join(out.split())
 
 
 @pytest.mark.long

@@ -515,6 +515,13 @@ def test_files_are_named_from_where_the_repository_is_checked_out(
         assert out.startswith(f"::error file={file},line=3,title=rope-check%3A reference::")
 
 
+def test_without_a_subject_the_report_says_what_was_checked_and_how_to_check_your_code(call):
+    status, out, _ = call("rope-check", "-s", "rope", "--len", "8")
+    first, *_, step = out.partition("\n\n")[0].splitlines()
+    assert (status, first.partition("match")[0]) == (0, "ok: posenc's own tables ")
+    assert step == "next: to check your code, give --impl, --tables, --inv-freq or --rotated"
+
+
 @pytest.mark.long
 def test_quiet_prints_nothing_where_all_is_well_and_the_report_where_it_is_not(files, call):
     assert call(*CHECK, *subject("tables"), "-q") == (0, "", "")

@@ -443,7 +443,7 @@ def written(tmp_path):
         (b'{"a":' * 200_000, "recursion depth"),
         (b'{"a": ' + b"1" * 5000 + b"}", "digits"),
         (b'{"a": 1, "a": 2, "a": 3}', "duplicate key 'a'"),
-        (b"\xff\xfe{}", "'utf-8' codec can't decode"),
+        (b"\xff\xfe{}", "is not JSON: byte 1 is not UTF-8"),
         (b"[1]", "must hold a JSON object"),
         (b"3", "must hold a JSON object"),
         (b"", "is empty: it holds no bytes"),

@@ -58,3 +58,20 @@ def test_the_saved_sample_was_killed_but_for_one_in_ten_of_each_package():
     assert set(shares) == set(mutants.PACKAGES)
     assert min(counts["mutants"] for counts in saved["packages"].values()) >= mutants.EACH - 1
     assert {name: share for name, share in shares.items() if share < 0.9} == {}
+
+
+def test_survivors_are_named_where_their_code_is(tmp_path):
+    saved = json.loads(mutants.RESULT.read_text("utf-8"))
+    names = [
+        [(each["file"], each["definition"], each["before"]) for each in result["survivors"]]
+        for result in (saved, mutants.renewed(saved))
+    ]
+    assert names[0] == names[1]
+    (tmp_path / "posenc_cli" / "files").mkdir(parents=True)
+    (tmp_path / "posenc_cli" / "files" / "a.py").write_text("\ndef new():\n    return 1\n")
+    place = {"file": "posenc_cli/files/a.py", "definition": "old", "line": 2}
+    alive = [{**place, "before": text} for text in ("return 1", "return 2")]
+    last = {"packages": {"files": {"mutants": 12}}, "survivors": alive}
+    now = mutants.renewed(last, tmp_path)
+    assert now["packages"] == {"files": {"mutants": 11}}
+    assert now["survivors"] == [{**alive[0], "definition": "new", "line": 3}]

@@ -157,6 +157,18 @@ def test_after_a_file_took_its_name_signals_end_the_process_again(tmp_path):
     assert (tmp_path / "a.npy").read_bytes() == b"new"
 
 
+def test_ctrl_c_before_the_handlers_are_set_shows_no_traceback(tmp_path):
+    done = script(
+        "class Interrupting:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'posenc_cli.interrupts': signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupting())\n",
+        *SMALL,
+        folder=tmp_path,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
 def test_an_ignored_signal_stays_ignored(tmp_path):
     done = script(
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"

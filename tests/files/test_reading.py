@@ -436,6 +436,13 @@ def test_endless_device_is_refused_by_its_first_bytes():
         read_array("/dev/zero")
 
 
+def test_a_config_is_no_array_and_a_hint_names_the_command_that_reads_it(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(InvalidInput, match="has an unsupported format") as refused:
+        read_array(tmp_path / "config.json")
+    assert refused.value.hint == "posenc explain reads configs"
+
+
 def test_memory_that_ends_is_unavailable(tmp_path, monkeypatch):
     def exhausted(_source):
         raise MemoryError

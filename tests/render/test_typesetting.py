@@ -11,7 +11,7 @@ from rich.box import Box
 from rich.console import Console
 from rich.table import Table
 
-from posenc_cli.render.typesetting import Typesetter
+from posenc_cli.render.typesetting import Answer, Typesetter
 from tests.examples import examples
 
 CELL = st.text("ab×.1 ", max_size=12).map(str.rstrip)
@@ -86,3 +86,11 @@ def test_a_column_of_empty_cells_is_left_out():
     assert "half at" in text
     assert "farthest" not in text
     assert "farthest" in Typesetter(80).table(["farthest"], [])
+
+
+def test_code_of_an_answer_can_be_copied_from_a_narrow_terminal():
+    keys = '{"max_position_embeddings": 8192}'
+    told = Answer(True, "ok", next=f"set in config.json {keys}").text(Typesetter(20))
+    assert told.splitlines()[-2:] == ['{"max_position_embeddings":', "8192}"]
+    told = Answer(True, "ok", next="posenc check a.npy --len 9").text(Typesetter(20))
+    assert told == "ok\nnext: posenc \\\n  check a.npy \\\n  --len 9"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.catalogue import find as find_scheme
 from posenc_cli.cli.completers import model_names
 from posenc_cli.cli.console import Console
@@ -252,7 +253,9 @@ def _config(source: str) -> tuple[Preset | None, Mapping[str, Any] | GGUFHeader]
         if path.suffix.lower() not in (".json", ".gguf"):
             raise InvalidInput(
                 f"{quoted_name(source)} is neither a file nor a model",
-                hint=nearest(source, library.names()) or "posenc models lists the names",
+                hint=f"posenc schemes {source} describes the scheme"
+                if source in BUILT_IN
+                else nearest(source, library.names()) or "posenc models lists the names",
             )
     return None, read_config(source, flag=None)
 
@@ -318,7 +321,7 @@ def _text(
         if line.doubtful
     ]
     told = [*doubtful, *(line.text for line in summary if not line.doubtful)]
-    head = [console.typesetter.paragraph(f"{name}{_verdict(resolved, len(doubtful))}", whole=True)]
+    head = [console.typesetter.paragraph(f"{name}{_verdict(resolved, len(doubtful))}")]
     head += [console.typesetter.paragraph(text, indent=2, hanging=4) for text in told]
     if following is not None:
         head.append(console.command_text(f"next: {following}"))

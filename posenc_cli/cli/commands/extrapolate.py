@@ -37,7 +37,6 @@ from posenc_cli.experiments.request import (
     ExperimentRequest,
     ModelSize,
 )
-from posenc_cli.files.atomic import STANDARD_OUTPUT
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.records import Record, replace
 
@@ -228,8 +227,6 @@ class FolderOptions(OptionGroup):
         """
         if self.folder is None and self.resume:
             raise InvalidInput("--resume needs --out with the folder of the run")
-        if self.folder == STANDARD_OUTPUT:
-            raise InvalidInput("--out -: must be a folder")
 
 
 class ExperimentOutput(PlotOutput):

@@ -306,6 +306,8 @@ def _answer(result: Identification, names: list[str]) -> Answer:
     if places is not None and places.progression != (0, places.denominator):  # not 0, 1, 2, …
         more = " …" if places.count > _NAMED else ""
         models += f", with rows at positions {', '.join(islice(places.names(), _NAMED))}{more}"
+    if best.scheme == "nope":
+        models = ": zeros, which hold no positions"
     return Answer(True, f"identified: {what} is {best.scheme}{params}{models}", number=number)
 
 

@@ -52,9 +52,9 @@ def comparison_text(
         lines += [
             f"{key} is {what}" for key, what in _identities(result, identities).summaries.items()
         ]
-        return "\n".join([*blocks, *(typesetter.paragraph(line, whole=True) for line in lines)])
+        return "\n".join([*blocks, *(typesetter.paragraph(line) for line in lines)])
     lines = [*_rotation_lines(result), *_length_lines(result)]
-    blocks += (typesetter.paragraph(line, whole=True) for line in lines)
+    blocks += (typesetter.paragraph(line) for line in lines)
     return "\n\n".join(["\n".join(blocks), *_rotation_tables(result, typesetter)])
 
 
@@ -377,7 +377,7 @@ def losses_text(result: ModelComparison, typesetter: Typesetter) -> str:
         for name, why in result.unknown.items()
     ]
     model_lines, compared_lines = (
-        [typesetter.paragraph(line, whole=True) for line in part] for part in (lines, compared)
+        [typesetter.paragraph(line) for line in part] for part in (lines, compared)
     )
     head = [losses_answer(result).text(typesetter), *model_lines, *unknown, *compared_lines]
     if result.ok:

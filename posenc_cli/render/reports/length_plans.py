@@ -149,9 +149,8 @@ def plan_text(
     Without a ``recipe``, notes and flags are left out if they do not fit in ``height`` lines.
     """
     head = plan_answer(planned, judgements, recipe, name=name)
-    answer_lines = replace(head, cause=None, number=head.cause).lines()
-    first, *rest = (typesetter.paragraph(line, hanging=2) for line in answer_lines)
-    lines = [typesetter.marked(first, r"\A[^:]+", "bold"), *rest]
+    first = replace(head, cause=None, number=head.cause).text(typesetter, hanging=2)
+    lines = [typesetter.marked(first, r"\A[^:]+", "bold")]
     met = [f"ok: {_judgement_line(each)}" for each in judgements if each.ok]
     required = [typesetter.paragraph(line, hanging=2) for line in met]
     if isinstance(planned, NoPlan):
@@ -354,7 +353,7 @@ def _flag_lines(recipe: Recipe, typesetter: Typesetter) -> Iterator[str]:
             narrower = replace(typesetter, width=typesetter.width - 2)
             lines = continued_command(setting.flags, typesetter.width).split(" \\\n")
             # Quoted JSON may go on in the next line.
-            yield " \\\n".join(narrower.paragraph(line, whole=True) for line in lines)
+            yield " \\\n".join(narrower.paragraph(line) for line in lines)
 
 
 def _judgement_line(judgement: Judgement) -> str:

@@ -100,19 +100,19 @@ def _number_text(value: float | None) -> str:
 
 def answer(report: Report) -> Answer:
     """Return the verdict, the causes, the largest error of a correct subject and the next step."""
+    no_subject = report.subject["kind"] == SubjectKind.POSENC and report.pairs > 0
+    own_code = "to check your code, give --impl, --tables, --inv-freq or --rotated"
     return Answer(
         report.ok,
         verdict(report),
         "; ".join(why.text for why in report.diagnosis) or None,
         largest_error(report),
-        _next_step(report),
+        (own_code if no_subject else None) if report.ok else _next_step(report),
     )
 
 
 def _next_step(report: Report) -> str | None:
     """Return the next step after a failure, if there is one."""
-    if report.ok:
-        return None
     if report.accepted_by is not None:
         return f"use --tol {report.accepted_by} to accept that rounding"
     option = f"--layout {report.subject['layout']}"
