@@ -160,7 +160,7 @@ def printable_text(text: str) -> str:
     >>> print(printable_text("red \x1b[31m, a bell \a, a\nline, café"))
     red \x1b[31m, a bell \x07, a\nline, café
     """
-    return "".join(map(_escaped_character, text))
+    return text if text.isprintable() else "".join(map(_escaped_character, text))
 
 
 def _escaped_character(character: str) -> str:

@@ -345,12 +345,12 @@ def roles_of(name: str, annotation: str = "") -> tuple[str, ...]:
     >>> roles_of("position"), roles_of("kind", "torch.dtype | None"), roles_of("a", "NDArray")
     (('positions', 'offset'), ('dtype',), ())
     """
-    match = _TYPE.fullmatch(annotation)
+    match = re.fullmatch(_TYPE, annotation)
     by_type = (
         role.name for role in ROLES if role.types and match and match[1].endswith(role.types)
     )
     return _ROLES_OF.get(name.lower().strip("_")) or tuple(by_type)
 
 
-_TYPE = re.compile(r"(?:typing\.)?(?:Optional\[)?([\w.]+)\]?(?: *\| *None)?")
+_TYPE = r"(?:typing\.)?(?:Optional\[)?([\w.]+)\]?(?: *\| *None)?"
 """An annotation of one type, perhaps optional."""

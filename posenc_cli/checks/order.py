@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.encoding.request import Encoding
     from posenc_cli.formulas.declare import Scheme
-    from posenc_cli.numerics.arrays import HeadMatrices, Integers, RealRows
+    from posenc_cli.numerics.arrays import HeadMatrices, Integers, NumberArray, RealRows
 
 Expectation = Literal["auto", "order", "none"]
 
@@ -300,9 +300,8 @@ class Layer(Record):
         amplitude, added = 1.0, 0.0
         for part, key_part in zip(self.parts, self.keys, strict=True):
             if part.bound.scheme.kind == "rotary":
-                queries, query_amplitude = self._rotated(queries, part, positions)
-                keys, key_amplitude = self._rotated(keys, key_part, positions)
-                amplitude = max(amplitude, query_amplitude * key_amplitude)
+                (queries, keys), own = _rotated((queries, keys), (part, key_part), positions)
+                amplitude = max(amplitude, own)
         scale = 1 / math.sqrt(self.head_width)
         scores = queries @ keys.swapaxes(1, 2) * scale  # (heads, tokens, tokens)
         for part in self.parts:
@@ -323,19 +322,6 @@ class Layer(Record):
                 f"{name}: with these parameters, scores exceed float64, so order cannot be tested"
             )
         return scores, error
-
-    def _rotated(
-        self, vectors: HeadMatrices, encoding: Encoding, positions: Integers
-    ) -> tuple[HeadMatrices, float]:
-        """Return queries or keys rotated at their positions, and the largest amplitude."""
-        rotation = encoding.bound.rotation
-        table = compute(encoding, "complex", positions, FLOAT64, "exact").view(np.complex128)
-        columns = paired_columns(rotation.layout, rotation.waves.count, rotation.blocks)
-        first, second = (list(half) for half in columns)
-        pairs = (vectors[..., first] + 1j * vectors[..., second]) * table  # (heads, tokens, pairs)
-        out = vectors.copy()
-        out[..., first], out[..., second] = pairs.real, pairs.imag
-        return out, max(1.0, float(np.abs(table).max()))
 
     def _biases(self, part: Encoding, positions: Integers) -> HeadMatrices:
         """Return the scores that a bias adds. Shape: (heads, tokens, tokens)."""
@@ -374,6 +360,26 @@ class Layer(Record):
         longest = float(np.linalg.norm(x, axis=1).max())
         allowed = (4 * error + (positions.size + self.width) * _UNIT) * longest * self.sizes[2]
         return weights @ (x @ self.weights[2]), allowed
+
+
+def _rotated(
+    both: tuple[HeadMatrices, HeadMatrices], sides: tuple[Encoding, Encoding], positions: Integers
+) -> tuple[NumberArray, float]:
+    """Return queries and keys rotated at their positions, and the product of their amplitudes.
+
+    Most schemes rotate both by one table. Shape: (2, heads, tokens, head width).
+    """
+    rotation = sides[0].bound.rotation
+    different = sides[rotation is sides[1].bound.rotation :]
+    factors = np.stack(  # (1 or 2, 1, tokens, pairs)
+        [compute(each, "complex", positions, FLOAT64, "exact")[None] for each in different]
+    ).view(np.complex128)
+    first, second = map(list, paired_columns(rotation.layout, factors.shape[-1], rotation.blocks))
+    out = np.stack(both)
+    pairs = (out[..., first] + 1j * out[..., second]) * factors
+    out[..., first], out[..., second] = pairs.real, pairs.imag
+    amplitudes = np.abs(factors).max(axis=(1, 2, 3)).clip(1)
+    return out, float(amplitudes[0] * amplitudes[-1])
 
 
 def _check_size(layer: Layer, tokens: int) -> None:

@@ -10,12 +10,9 @@ from posenc_cli.choice import parameters_by_scheme
 from posenc_cli.cli.options import one_of
 from posenc_cli.comparison.compare import Side
 from posenc_cli.configs import library
-from posenc_cli.configs.config import read_config, resolve
-from posenc_cli.configs.config_file import FILE, is_drafter
+from posenc_cli.configs.config_file import FILE, is_drafter, read_config
 from posenc_cli.configs.gguf.gguf_file import is_gguf
 from posenc_cli.configs.resolved import TRANSFORMERS, WINDOWS, WINDOWS_UNREAD
-from posenc_cli.configs.rope_rules import softmax_multiplier
-from posenc_cli.configs.scores import SCORES
 from posenc_cli.errors import InvalidInput, PosencError, abbreviated, nearest, quoted_name
 from posenc_cli.files.checkpoint import INDEX, checkpoint_files
 from posenc_cli.files.gguf import GGUFHeader
@@ -68,6 +65,7 @@ def models_of(names: tuple[str, str | None], runtimes: Sequence[str]) -> list[Mo
 
 def _model(name: str, runtime: str | None) -> Model:
     from posenc_cli.comparison.losses import Model
+    from posenc_cli.configs.config import resolve
 
     config = _config_of(name)
     if isinstance(config, GGUFHeader):
@@ -89,6 +87,8 @@ def _are_told_by_name(names: Sequence[str]) -> bool:
     scaling of scores or in windows.
     """
     from posenc_cli.comparison.losses import WITHOUT_ROTATION
+    from posenc_cli.configs.config import resolve
+    from posenc_cli.configs.scores import SCORES
 
     scores = []
     for name in names:
@@ -156,9 +156,12 @@ def _is_gguf(text: str) -> bool:
 
 
 def _is_model(text: str) -> bool:
-    if _is_gguf(text) or text in library.names():
-        return True
-    return PurePath(text).suffix.lower() in (".json", ".gguf") or Path(text).is_dir()
+    return (
+        _is_gguf(text)
+        or text in library.names()
+        or PurePath(text).suffix.lower() in (".json", ".gguf")
+        or Path(text).is_dir()
+    )
 
 
 def engines_of(names: Sequence[str], *, alone: bool) -> tuple[str | None, str | None]:
@@ -254,6 +257,8 @@ def _check_no_runtime(name: str, runtime: str | None) -> None:
 def _side_of_config(
     name: str, config: Mapping[str, Any] | GGUFHeader, runtime: str | None, layer_type: str | None
 ) -> Side:
+    from posenc_cli.configs.config import resolve
+
     resolved = resolve(config, runtime=runtime or TRANSFORMERS, name=name)
     alike = all(layers.layer_type is None for layers in resolved.layers)
     chosen = None if alike else layer_type
@@ -294,4 +299,6 @@ def _softmax(side: Side, given: Mapping[str, Any]) -> Sourced | None:
     factor, over_all = given.get("factor"), given.get("mscale_all_dim")
     if side.softmax is None or given == side.given or factor is None or over_all is None:
         return side.softmax
+    from posenc_cli.configs.rope_rules import softmax_multiplier
+
     return softmax_multiplier(float(factor), float(over_all))

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from posenc_cli.files.reading import Loaded
     from posenc_cli.numerics.arrays import Reals
 
-_NAME = re.compile(r"(?:^|[./])(?P<kind>\w+_)?inv_freq$")
-_LAYER = re.compile(r"[./](\d+)[./]")
-_OTHER_PARTS = re.compile(
+_NAME = r"(?:^|[./])(?P<kind>\w+_)?inv_freq$"
+_LAYER = r"[./](\d+)[./]"
+_OTHER_PARTS = (
     r"(?:^|[./])(?:vis|visual|vision\w*|image\w*|video\w*|vit|audio\w*|speech\w*|mm_\w+)[./]"
 )
 """Parts of multimodal models that are not the text model."""
@@ -83,19 +83,19 @@ def _names_in_file(file: str) -> list[StoredName]:
         headers = safetensors.headers(source)
     names = []
     for header in headers:
-        match = _NAME.search(header.name)
+        match = re.search(_NAME, header.name)
         if match is None or not header.dtype.startswith(("float", "bfloat")):
             continue
         if len(header.shape) != 1 or not 0 < header.shape[0] <= _MOST_PAIRS:
             continue
         kind = (match["kind"] or "").rstrip("_")
-        if kind != _ORIGINAL and not _OTHER_PARTS.search(header.name):
+        if kind != _ORIGINAL and not re.search(_OTHER_PARTS, header.name):
             names.append(_stored_name(file, header.name, kind))
     return names
 
 
 def _stored_name(file: str, name: str, kind: str) -> StoredName:
-    layer = _LAYER.search(name)
+    layer = re.search(_LAYER, name)
     layer_type = kind or None
     if layer_type is None and re.search(r"rotary_emb_local|local_rotary", name):
         layer_type = "sliding_attention"

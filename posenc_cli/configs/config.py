@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
-from posenc_cli.configs import diffusion, families, nonrotary, vision
+from posenc_cli.configs import families, nonrotary, vision
 from posenc_cli.configs.config_file import (
     FILE,
     check_format,
@@ -95,7 +95,7 @@ def resolve(
             )
         return resolve_gguf(config)
     top, notes = Keys(config, name=name if name.isprintable() else quoted_name(name)), Notes()
-    if diffusion.is_diffusers(top):
+    if _is_diffusers(top):
         return _diffusers(top, runtime, notes)
     check_format(top.name, top.values)
     note_drafter(top, notes)
@@ -131,18 +131,27 @@ def resolve(
     )
 
 
+def _is_diffusers(top: Keys) -> bool:
+    """Return whether a config names a class of diffusers, and no model type of transformers.
+
+    Wan's first files have the model_type "t2v" beside _diffusers_version.
+    """
+    return top.has("_class_name") and (top.has("_diffusers_version") or not top.has("model_type"))
+
+
 def _diffusers(top: Keys, runtime: str, notes: Notes) -> Resolved:
     """Resolve a config of diffusers."""
+    from posenc_cli.configs import diffusion
+
     if runtime != TRANSFORMERS:
         raise InvalidInput(
             f"--as {runtime}: {top.name} is a diffusers config, which {runtime} does not read"
         )
     class_name, layers = diffusion.layers(top, notes)
-    layers = [*_with_checked_values(top.name, layers)]
-    unread = tuple(top.unread())
-    if unread:
+    checked = [*_with_checked_values(top.name, layers)]
+    if unread := tuple(top.unread()):
         notes.warnings.append(f"nothing read {', '.join(unread)}")
-    return notes.resolved(class_name, layers, unread, noun="class")
+    return notes.resolved(class_name, checked, unread, noun="class")
 
 
 def _with_checked_values(name: str, layers: Iterable[Layers]) -> Iterator[Layers]:

@@ -134,7 +134,7 @@ LAYER = "transformer_layer_config"
 """The section in which speculators keeps the config of a drafter's layers."""
 
 _DRAFTER = "speculators_model_type"
-_DRAFTER_CLASSES = re.compile(r"eagle|medusa|hass|dflash|draft|speculator|nextn|mtp", re.IGNORECASE)
+_DRAFTER_CLASSES = r"(?i)eagle|medusa|hass|dflash|draft|speculator|nextn|mtp"
 """Class names of drafters; their model type is that of an ordinary model."""
 
 
@@ -146,7 +146,7 @@ def is_drafter(config: Mapping[str, Any]) -> bool:
     """
     names = config.get("architectures")
     classes = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-    return _DRAFTER in config or any(map(_DRAFTER_CLASSES.search, classes))
+    return _DRAFTER in config or any(re.search(_DRAFTER_CLASSES, name) for name in classes)
 
 
 def note_drafter(top: Keys, notes: Notes) -> None:
@@ -174,9 +174,7 @@ def note_drafter(top: Keys, notes: Notes) -> None:
 
 _HINT = "explain the config.json of the model on Hugging Face"
 _SIZES = {"num_layers", "hidden_size", "num_attention_heads"}
-_KEY = re.compile(
-    r"""^[ \t]*(?:--|["']|-[ \t]+)?([A-Za-z][\w-]*)["']?(?:[ \t]*[:=]|[ \t]|$)""", re.M
-)
+_KEY = r"""(?m)^[ \t]*(?:--|["']|-[ \t]+)?([A-Za-z][\w-]*)["']?(?:[ \t]*[:=]|[ \t]|$)"""
 """A key of YAML or an option of a command, at the start of its line."""
 
 
@@ -256,7 +254,7 @@ def _check_text(name: str, text: str) -> None:
 
     Raises: InvalidInput.
     """
-    _refuse_known_format(name, [{key.replace("-", "_") for key in _KEY.findall(text)}])
+    _refuse_known_format(name, [{key.replace("-", "_") for key in re.findall(_KEY, text)}])
 
 
 def _refuse_known_format(name: str, sets: list[set[str]]) -> None:

@@ -375,14 +375,6 @@ BLOCKS_OF: Mapping[str, str] = {
 _CLASS = "_class_name"
 
 
-def is_diffusers(keys: Keys) -> bool:
-    """Return whether a config names a class of diffusers, and no model type of transformers.
-
-    Wan's first files have the model_type "t2v" beside _diffusers_version.
-    """
-    return keys.has(_CLASS) and (keys.has("_diffusers_version") or not keys.has("model_type"))
-
-
 def layers(keys: Keys, notes: Notes) -> tuple[str, list[Layers]]:
     """Return the class that a config names, and its encodings.
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LARGEST_COUNT = 1 << 53
 LONGEST_NAME = 64
-_ROPE_LIKE = re.compile(
+_ROPE_LIKE = (
     r"rope|rotary|theta|yarn|mscale|partial|alibi|_freq_factor|(short|long)_factor"
     r"|original_max_pos|max_sequence_length|attention_factor|llama_4_scaling|dual_chunk|dynamic_ntk|use_logn"
     r"|initial_context_length|use_nope|use_long_context"
@@ -29,7 +29,7 @@ _ROPE_LIKE = re.compile(
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "embed_dim", "depth")
 FULL_LAYERS = ("full_attention_interval", "full_attn_idxs", "global_attn_every_n_layers")
 """Keys that state which layers have full attention, by a period or a list."""
-_LAYER_LIKE = re.compile(
+_LAYER_LIKE = (
     r"^hybrid_(?!override_pattern)|^swa_(?!num_|v_head)"
     r"|^layer_(?!norm|drop|scale|id|num|count|init|act|bias|dim|size|wise|decay)"
     r"|(?:window|attention|attn|layers?|block|rope)_patterns?$"
@@ -37,7 +37,7 @@ _LAYER_LIKE = re.compile(
     rf"|^({'|'.join(FULL_LAYERS)})$"
 )
 """Keys that state the types of layers, or a setting of sliding layers alone."""
-_WINDOW_LIKE = re.compile(r"window(?!.*_patterns?$)")
+_WINDOW_LIKE = r"window(?!.*_patterns?$)"
 
 
 def states_layer_types(key: str) -> bool:
@@ -46,7 +46,7 @@ def states_layer_types(key: str) -> bool:
     >>> states_layer_types("hybrid_layer_pattern"), states_layer_types("layer_norm_eps")
     (True, False)
     """
-    return bool(_LAYER_LIKE.search(key))
+    return bool(re.search(_LAYER_LIKE, key))
 
 
 def states_window(key: str) -> bool:
@@ -55,7 +55,7 @@ def states_window(key: str) -> bool:
     >>> states_window("sliding_window"), states_window("sliding_window_pattern")
     (True, False)
     """
-    return bool(_WINDOW_LIKE.search(key))
+    return bool(re.search(_WINDOW_LIKE, key))
 
 
 def _is_model(key: str, section: object) -> bool:
@@ -259,7 +259,7 @@ class Keys:
             if value is None or key in skipped or off:
                 continue
             is_read = path in self.read
-            meant = whole or _ROPE_LIKE.search(key) or (value and states_layer_types(key))
+            meant = whole or re.search(_ROPE_LIKE, key) or (value and states_layer_types(key))
             meant = meant or states_window(key)
             if not is_read and not whole and _is_model(key, value):
                 continue
@@ -267,7 +267,9 @@ class Keys:
                 yield path
             elif isinstance(value, Mapping):
                 below = Keys(value, name=self.name, prefix=f"{path}.", read=self.read)
-                yield from below.unread(whole=is_read and bool(whole or _ROPE_LIKE.search(path)))
+                yield from below.unread(
+                    whole=is_read and bool(whole or re.search(_ROPE_LIKE, path))
+                )
 
 
 def first(*values: Sourced | None) -> Sourced | None:

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 
 KEY = "architectures"
-_WHAT_FOR = re.compile(
-    r"(For[A-Z]\w*|(LMHead|DoubleHeads|WithLMHead|MT|Encoder|Text|PreTrained)*Model\w*)$"
-)
+_WHAT_FOR = r"(For[A-Z]\w*|(LMHead|DoubleHeads|WithLMHead|MT|Encoder|Text|PreTrained)*Model\w*)$"
 """The end of a class name: the task of the model, not its family."""
 
 _ALIKE_LETTERS = 4
@@ -48,7 +46,7 @@ def family_of(name: str) -> str | None:
     >>> family_of("DeepseekV4ForCausalLM"), family_of("GPT2LMHeadModel"), family_of("MyModel")
     ('deepseek_v4', 'gpt2', None)
     """
-    return _model_types().get(_plain(_WHAT_FOR.sub("", name)))
+    return _model_types().get(_plain(re.sub(_WHAT_FOR, "", name)))
 
 
 def _plain(name: str) -> str:
@@ -89,7 +87,7 @@ def named_classes(keys: Keys) -> Iterator[Named]:
 def is_foreign(class_: Named, own: Sequence[str]) -> bool:
     """Return whether a class is unknown and resembles none of the model types ``own``."""
     initials = ["".join(word[:1] for word in re.split("[-_]", name)) for name in own]
-    stem = _plain(_WHAT_FOR.sub("", class_.name))
+    stem = _plain(re.sub(_WHAT_FOR, "", class_.name))
     alike = any(
         stem[:_ALIKE_LETTERS] == name[:_ALIKE_LETTERS] or stem.startswith(name) or stem in name
         for name in map(_plain, own)

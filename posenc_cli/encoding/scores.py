@@ -26,7 +26,7 @@ from posenc_cli.encoding.arrays import (
 )
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Bias, BucketBias, PairRule
-from posenc_cli.numerics import bounded, exact
+from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.rounding import round_exact
 from posenc_cli.records import Record
@@ -262,6 +262,8 @@ class _ExactScores:
 
     def _bounded_scores(self, coefficient: Any, indices: Integers) -> tuple[StoredValues, Flags]:
         """Return the scores from bounded numbers, and which of them are proven."""
+        from posenc_cli.numerics import bounded
+
         with np.errstate(all="ignore"):
             try:
                 profile = self._profile(bounded, indices.tobytes())
@@ -280,14 +282,13 @@ class _ExactScores:
         return self._content.profile(xp, positions) if self._content.profile else positions
 
     def _exact_scores(self, coefficient: Any, indices: Integers) -> StoredValues:
-        values = self._exact_profile(exact, indices.tobytes())
-        return round_exact(list(self._content.scores(exact, coefficient, values)), self._dtype)
+        profile = self._exact_profile(exact, indices.tobytes())
+        return round_exact(list(self._content.scores(exact, coefficient, profile)), self._dtype)
 
 
 def _of_head(coefficients: Any, head: int) -> Any:
-    if isinstance(coefficients, tuple):
-        return tuple(vector[head] for vector in coefficients)
-    return coefficients[head]
+    alone = not isinstance(coefficients, tuple)
+    return coefficients[head] if alone else tuple(vector[head] for vector in coefficients)
 
 
 def _checked(scores: StoredValues, indices: Integers) -> StoredValues:
@@ -336,13 +337,14 @@ def network_coordinates(network: Network, buckets: Integers) -> RealRows:
             for coordinate, offset in zip(coordinates, offsets, strict=True)
         ]
     else:
-        dividend, divisor = coordinates
-        coordinates = [dividend / divisor]
+        coordinates = [np.divide(*coordinates)]
     return np.stack(coordinates, axis=1)
 
 
 def _coordinates(network: Network, offsets: Integers, axis: int) -> Reals:
     """Return the coordinates of the distances |offset| along an axis."""
+    from posenc_cli.numerics import bounded
+
     distances, where = np.unique(np.abs(offsets), return_inverse=True)
     with np.errstate(all="ignore"):
         values = network.coordinate(bounded, bounded.asarray(distances), axis)
@@ -355,8 +357,9 @@ def _coordinates(network: Network, offsets: Integers, axis: int) -> Reals:
 
 def _sigmoids(values: Reals, limit: int) -> Reals:
     """Return the sigmoid of each value, times a limit."""
-    zeros = np.zeros_like(values)
-    shares = limit / (1 + bounded.exp(bounded.Bounded(-values, zeros, zeros)))
+    from posenc_cli.numerics import bounded
+
+    shares = limit / (1 + bounded.exp(bounded.Bounded(-values, *np.zeros((2, values.size)))))
     rounded, proven = shares.rounded(FLOAT64)
     for place in np.flatnonzero(~proven).tolist():
         exactly = limit / (1 + exact.exp(-exact.asarray([float(values[place])])))

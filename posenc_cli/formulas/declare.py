@@ -27,7 +27,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, cached_property, lru_cache, partial, wraps
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 from posenc_cli.errors import InvalidInput, PosencError, described, nearest
 from posenc_cli.formulas.parameters import Parameter, flag, parameter
@@ -458,10 +458,9 @@ class WeightsShape(Record):
 
 def parameters_of(build: Callable[..., Any]) -> dict[str, Parameter]:
     """Return the parameters that a signature declares, by name."""
-    hints = get_type_hints(build, include_extras=True)
     return {
-        name: parameter(name, hints[name], default=argument.default)
-        for name, argument in inspect.signature(build).parameters.items()
+        name: parameter(name, argument.annotation, default=argument.default)
+        for name, argument in inspect.signature(build, eval_str=True).parameters.items()
     }
 
 

@@ -17,12 +17,10 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.encoding import blocks
-from posenc_cli.encoding.axial import placed_waves
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding
 from posenc_cli.errors import InvalidInput
-from posenc_cli.formulas.alibi import exact_slopes
 from posenc_cli.inference.fitting import spread
 from posenc_cli.inference.tolerance import (
     FUNCTIONS,
@@ -408,6 +406,8 @@ def computation(
     engine = Engine(arithmetic=arithmetic)  # type: ignore[arg-type]
     precision = Precision.of(rounded, None)
     if table == "slopes":
+        from posenc_cli.formulas.alibi import exact_slopes
+
         params, heads = encoding.bound.params, content.heads
         exact_of = exact_slopes(heads or 1, max_bias=params["max_bias"], rule=params["slopes"])
         slopes = narrow(np.array(exact_of), None, rounded)
@@ -527,6 +527,8 @@ def _angles(
 
 def _coordinates(waves: Waves, positions: Integers) -> RealRows:
     """Return the coordinate of each wave at each position. Shape: (positions, waves or 1)."""
+    from posenc_cli.encoding.axial import placed_waves
+
     coordinates = placed_waves(waves).coordinates
     if coordinates is None:
         return np.asarray(positions[:, None], np.float64)

@@ -48,7 +48,7 @@ RUNS = [
     ("curve -s rope --out out.svg", FILE),
     ("rotation -s rope", NUMPY),
     ("spectrum -s rope", NUMPY),
-    ("explore -s rope --out page.html", FILE),
+    ("explore -s rope --out page.html", NUMPY),
     ("dot-similarity -s rope -l 64", NUMPY),
     ("dot-similarity -s rope -l 64 --out out.npy", NUMPY),
     ("check table.npy -s sinusoidal -d 8", NUMPY),
@@ -71,6 +71,7 @@ RUNS = [
 UNNEEDED = [
     ("generate -s rope -l 64 --out out.npy", "configs checks inference analysis render files.gguf"),
     ("spectrum -s rope", "configs checks inference"),
+    ("order-check -s rope -d 16", "configs encoding.axial numerics.bounded"),
     (
         "rope-check -s rope -d 16 --tables cos.npy sin.npy",
         "configs checks.diagnosis checks.calling checks.additive inference.candidates",

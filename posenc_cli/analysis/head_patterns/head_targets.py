@@ -25,7 +25,7 @@ NAMES = ("previous", "back:K", "first", "same:K", "window:W")
 """The names of targets; any other text is the name of a file."""
 
 _LARGEST = 1 << 30
-_NAMED = re.compile(r"(back|same|window):(.*)", re.DOTALL)
+_NAMED = r"(?s)(back|same|window):(.*)"
 _ROWS = 1 << 8
 """Rows of a mask that are checked at once."""
 _EXAMPLES = {"back": "back:40", "same": "same:8", "window": "window:16"}
@@ -57,7 +57,7 @@ def target_of(text: str) -> HeadTarget:
         return HeadTarget(text, "the key before the query", "query 0", partial(_back, 1))
     if text == "first":
         return HeadTarget(text, "key 0", "", _first)
-    named = _NAMED.fullmatch(text)
+    named = re.fullmatch(_NAMED, text)
     if named is None:
         if text in _EXAMPLES or not re.search(r"[./\\]", text):
             raise InvalidInput(

@@ -335,10 +335,9 @@ def _largest_scores(scores: RealRows) -> Any:
     return scores >= highest - _TIE_TOLERANCE * np.maximum(1.0, np.abs(highest))
 
 
-_FORM = re.compile(
-    r"(?P<target>.+)@(?P<length>[0-9]{1,9})(?P<times>x?)(?:\.(?P<measure>mass|right))?"
-    r"(?P<relation>>=|<=)(?P<bound>[0-9]*\.?[0-9]+)",
-    re.DOTALL,
+_FORM = (
+    r"(?s)(?P<target>.+)@(?P<length>[0-9]{1,9})(?P<times>x?)(?:\.(?P<measure>mass|right))?"
+    r"(?P<relation>>=|<=)(?P<bound>[0-9]*\.?[0-9]+)"
 )
 
 
@@ -367,7 +366,7 @@ class HeadRequirement(Record):
         Raises: InvalidInput.
         """
         asked = f"--require {abbreviated(text)}"
-        match = _FORM.fullmatch(text.strip())
+        match = re.fullmatch(_FORM, text.strip())
         if match is None:
             raise InvalidInput(
                 f"{asked}: must be TARGET@LENGTH>=SHARE", hint="previous@8x>=0.9 or first@400<=0.5"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.configs.resolved import Notes
 
-_SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(\.gguf)", re.DOTALL)
+_SHARD = r"(?s)(.*)-(\d{5})-of-(\d{5})(\.gguf)"
 _MOST_SHARDS = 1024
 
 
@@ -77,7 +77,7 @@ def _metadata_count(header: GGUFHeader, key: str, *, most: int) -> int:
 
 def _shard_paths(path: str, count: int) -> dict[int, Path]:
     """Return the paths of all shards by number; empty if the name is not that of a shard."""
-    match = _SHARD.fullmatch(path)
+    match = re.fullmatch(_SHARD, path)
     if match is None or int(match[3]) != count:
         return {}
     numbers = range(1, count + 1)
@@ -115,11 +115,11 @@ def _with_shards(header: GGUFHeader, path: str, name: str, own: int, count: int)
     return replace(first, name=name, tensors=tensors, numbers=numbers, absent=tuple(absent))
 
 
-_ROPE_LIKE = re.compile(
+_ROPE_LIKE = (
     r"rope|alibi|sliding_window|attention\.(?:scale|temperature_\w+)$|attn_logit_softcapping"
 )
-ONLY_WITH_ROTATION = re.compile(r"\.rope\.(?:freq_base|dimension_count|scaling\.finetuned)$")
-"""Keys without meaning if no layer rotates, as in Granite 4's hybrids."""
+ONLY_WITH_ROTATION = (".rope.freq_base", ".rope.dimension_count", ".rope.scaling.finetuned")
+"""Ends of keys without meaning if no layer rotates, as in Granite 4's hybrids."""
 _INTEGERS = ("uint32", "int32")
 WINDOW = "attention.sliding_window"
 _DEFAULTS = {
@@ -223,7 +223,7 @@ class GGUFKeys:
             meaningless = name != key and name in _DEFAULTS and _DEFAULTS[name] == stated.value
             # Phi 4's window is at least the context, so it excludes nothing.
             meaningless |= name == WINDOW and type(stated.value) is int and stated.value >= context
-            if _ROPE_LIKE.search(key) and not meaningless:
+            if re.search(_ROPE_LIKE, key) and not meaningless:
                 yield printable(key)
 
     def _is_array(self, key: str) -> bool:

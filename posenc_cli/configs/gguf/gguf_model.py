@@ -71,7 +71,7 @@ class _GGUFModel(ScaledGGUFLayers):
         self._note_tensors()
         rotating = any(group.is_rotary for group in layers)
         found = self.keys.unread(self.context.value)
-        unread = tuple(key for key in found if rotating or not ONLY_WITH_ROTATION.search(key))
+        unread = tuple(key for key in found if rotating or not key.endswith(ONLY_WITH_ROTATION))
         if unread:
             self.notes.warnings.append(f"llama.cpp reads nothing of {', '.join(unread)} here")
         latent = self._latent(unread, layers)

@@ -189,7 +189,14 @@ def ladder_of(choice: Choice) -> tuple[Ladder, ...]:
         factors, factor = (params.get("factor"),), 0
     if len(bases) == len(factors) == 1:
         return ()
-    grid = np.array([[rungs(each, other) for other in factors] for each in bases])
+    grid = np.array(
+        [
+            own[: len(factors)]
+            if each == bases[base]
+            else [rungs(each, other) for other in factors]
+            for each in bases
+        ]
+    )
     return (Ladder(_numbers(bases), _numbers(factors), grid, (base, factor), context),)
 
 
