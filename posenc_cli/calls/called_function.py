@@ -46,8 +46,15 @@ _SHORT = 32
 """Length of an object whose class requires one, for calls past it."""
 
 
+SHAPE = "shape"
+"""The code of an error for results of another shape than expected."""
+
+
 class WrongShape(InvalidInput):
     """A function that returned an array of another shape than its input."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code=SHAPE)
 
 
 class Dropped(WrongShape):

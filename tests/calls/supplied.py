@@ -808,6 +808,7 @@ class GrowsWithOtherRates(RowsOfRequiredLength):
     faster = 0.5
 
 
+@untested("positions past max_position_embeddings (results are wrong, without an error)")
 class ClampedAtRequiredLength(RowsOfRequiredLength):
     """A gather of JAX ends at the last row, which a caller who states the length never passes."""
 
@@ -815,3 +816,12 @@ class ClampedAtRequiredLength(RowsOfRequiredLength):
         assert len(x)
         angles = self.tables[np.minimum(positions, len(self.tables) - 1)]
         return np.cos(angles), np.sin(angles)
+
+
+@untested("positions past max_position_embeddings (it returns fewer rows)")
+class KeepsRequiredLength(RowsOfRequiredLength):
+    """GPT-NeoX without the code that lets its tables grow."""
+
+    def __call__(self, x, seq_len):
+        assert len(x)
+        return np.cos(self.tables[:seq_len]), np.sin(self.tables[:seq_len])
