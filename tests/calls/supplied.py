@@ -572,6 +572,31 @@ def some_dimensions(x, positions, rotary_dim=None):
     return rotated(x, beside_heads(x, positions), rotary_dim)
 
 
+@wrong("rotary-dim", "n_dims is ignored")
+def all_dimensions_of_ggml(x, positions, n_dims):
+    return ids(x, positions)
+
+
+def positions_by_ratio(x, positions, condense_ratio=1):
+    """As litgpt's."""
+    return ids(x, np.asarray(positions) / condense_ratio)
+
+
+@wrong("frequency-rule", "condense_ratio is ignored")
+class WithoutRatio:
+    def __init__(self, dim, condense_ratio=1):
+        self.dim, self.ratio = dim, condense_ratio
+
+    def __call__(self, x, positions):
+        return ids(x, positions)
+
+
+@wrong("unknown", "a factor of 2 gives wrong results")
+def divided_by_scale(x, positions, freq_scale=1.0):
+    """Where llama.cpp multiplies."""
+    return ids(x, np.asarray(positions) / freq_scale)
+
+
 @wrong("rotary-dim", "rotary_dim is ignored")
 def all_dimensions(x, positions, rotary_dim=None):
     return ids(x, positions)
