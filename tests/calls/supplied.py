@@ -850,3 +850,14 @@ class KeepsRequiredLength(RowsOfRequiredLength):
     def __call__(self, x, seq_len):
         assert len(x)
         return np.cos(self.tables[:seq_len]), np.sin(self.tables[:seq_len])
+
+
+@wrong("cos-sin-mispaired", "both sines have the sign +: a minus is missing, or half of the table")
+def half_of_sines_negated(t, freqs):
+    """Tables of any width rotate as many dimensions, as in Megatron."""
+    width = freqs.shape[-1]
+    signs = np.repeat([-1.0, 1.0], width // 2)
+    first, second = np.split(t[..., :width], 2, -1)
+    beside = np.concatenate([-second, first], -1) * signs
+    some = t[..., :width] * np.cos(freqs) + beside * np.sin(freqs)
+    return np.concatenate([some, t[..., width:]], -1).real.astype(t.dtype)
