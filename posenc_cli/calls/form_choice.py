@@ -310,10 +310,13 @@ class FormChoice:
         refusals, signature, asked = self._refusals, self._process.signature, self._process.asked
         if not refusals:
             unsupported = ", ".join(signature.unsupported)
+            unknown = [given.name for given in signature.required if not given.roles()]
+            some = 0 < len(unknown) < len(signature.required)
+            what = f": posenc does not know the use of {', '.join(unknown)}" * some
             return self._process.invalid(
                 f"needs {unsupported}, which posenc does not give"
                 if unsupported
-                else f"takes ({signature.text}), not a known call form",
+                else f"takes ({signature.text}), not a known call form{what}",
                 hint="name the roles of its arguments, as --call q,k,cos,sin; or wrap it: "
                 "def rope(x, positions): …",
             )

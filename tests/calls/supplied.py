@@ -852,6 +852,17 @@ class KeepsRequiredLength(RowsOfRequiredLength):
         return np.cos(self.tables[:seq_len]), np.sin(self.tables[:seq_len])
 
 
+def turned_by_timm(x, emb):
+    sin, cos = np.split(emb, 2, -1)
+    return turned_by(x, cos, sin).astype(x.dtype)
+
+
+@wrong("cos-sin-mispaired", "cosines and sines are swapped")
+def turned_by_timm_swapped(x, emb):
+    cos, sin = np.split(emb, 2, -1)
+    return turned_by(x, cos, sin).astype(x.dtype)
+
+
 @wrong("cos-sin-mispaired", "both sines have the sign +: a minus is missing, or half of the table")
 def half_of_sines_negated(t, freqs):
     """Tables of any width rotate as many dimensions, as in Megatron."""
