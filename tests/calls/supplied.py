@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from typing import NamedTuple
 
 import numpy as np
 
@@ -855,6 +856,26 @@ class KeepsRequiredLength(RowsOfRequiredLength):
 def turned_by_timm(x, emb):
     sin, cos = np.split(emb, 2, -1)
     return turned_by(x, cos, sin).astype(x.dtype)
+
+
+class Settings(NamedTuple):
+    head_dim: int
+    rope_theta: float = 10000.0
+
+
+class WithSettings:
+    def __init__(self, args: Settings):
+        self.rates = args.rope_theta ** -(np.arange(0, args.head_dim, 2) / args.head_dim)
+
+    def __call__(self, positions):
+        angles = np.tile(np.multiply.outer(positions, self.rates), 2)
+        return np.cos(angles), np.sin(angles)
+
+
+@wrong("base", "rope_theta is ignored")
+class WithOneSetting(WithSettings):
+    def __init__(self, args: Settings):
+        super().__init__(Settings(args.head_dim))
 
 
 @wrong("cos-sin-mispaired", "cosines and sines are swapped")
