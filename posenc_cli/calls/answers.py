@@ -35,7 +35,8 @@ def check_description(answer: dict[str, Any]) -> None:
 
     Raises: KeyError or TypeError.
     """
-    parameters, fields = answer["parameters"] or (), ("name", "kind", "annotation")
+    parameters, fields = list(answer["parameters"] or ()), ("name", "kind", "annotation")
+    parameters += [field for given in parameters for field in given.get("fields", ())]
     texts = [answer["name"], *(given[field] for given in parameters for field in fields)]
     texts += [given["default"] for given in parameters if given["default"] is not None]
     known = set(answer["frameworks"]) <= BY_NAME.keys()

@@ -28,7 +28,7 @@ from posenc_cli.calls.arrangements import (
     with_other_shapes,
 )
 from posenc_cli.calls.call_log import MadeCall, RowReader
-from posenc_cli.calls.called_function import Crash, Dropped
+from posenc_cli.calls.called_function import SHAPE, Crash, Dropped
 from posenc_cli.calls.function_trial import NO_MAP, Irregularity, vectors_differ
 from posenc_cli.calls.patterns import result_or_none
 from posenc_cli.calls.payloads import Vectors
@@ -62,8 +62,6 @@ _ADVANCE = 0.01
 """Least difference between the factors of neighbouring positions in some pair.
 
 It is far above rounding, and below the rotation of the first pair with a scaling of 64."""
-
-_SHAPED = "returned an array of shape"
 
 _LISTED = 3
 """Most sequences, heads or rows that are listed one by one."""
@@ -357,8 +355,7 @@ def _numbers_text(noun: str, some: Flags) -> str:
 def try_batches(tried: Tried) -> None:
     """Call a function that rotates vectors with several sequences and heads."""
     function, calls, context = tried.function, tried.calls, tried.last + 1
-    grid, failed = function.form.has("grid"), list[tuple[Arrangement, str]]()
-    dropped = list[Arrangement]()
+    grid, failed = function.form.has("grid"), list[_Failure]()
     if not (grid or tried.takes_batches):
         calls.skip(_BATCH, untested=[_BATCH])
         return
@@ -371,12 +368,11 @@ def try_batches(tried: Tried) -> None:
             batch = called_together(function, arrangement, tried.differs)
         except InvalidInput as error:
             function.revive()
-            failed.append((arrangement, function.process.reason(error)))
             # If q and k are rotated side by side, values of k with fewer heads may be dropped.
-            if isinstance(error, Dropped) and candidate.key_heads == candidate.heads:
-                dropped.append(arrangement)
-            fails = isinstance(error, Crash) or arrangement in dropped
-            if fails and _one_is_right(tried, arrangement):
+            dropped = isinstance(error, Dropped) and candidate.key_heads == candidate.heads
+            reason, shaped = function.process.reason(error), error.code == SHAPE
+            failed.append(_Failure(arrangement, reason, shaped=shaped, dropped=dropped))
+            if (isinstance(error, Crash) or dropped) and _one_is_right(tried, arrangement):
                 calls.crash(arrangement.text, error)
             continue
         supported = batch.proves_support or surely_supported(arrangement, function.form)
@@ -386,42 +382,55 @@ def try_batches(tried: Tried) -> None:
             supported = mixes and _one_is_right(tried, arrangement, heads=1)
         if supported:
             calls.tried.append(arrangement.text)
-            _report_untested(tried, arrangement, failed, dropped)
+            _report_untested(tried, arrangement, failed)
             fault = batch.fault(arrangement.text)
             calls.fault(fault)
             if fault is None and not grid:
                 _try_other_sizes(tried, arrangement)
             return
-        failed.append((arrangement, _UNSUPPORTED))
-    _report_untested(tried, None, failed, dropped)
+        failed.append(_Failure(arrangement, _UNSUPPORTED, differs=True))
+    _report_untested(tried, None, failed)
+
+
+class _Failure(Record):
+    """A batch that failed, and why.
+
+    With ``differs``, results are not those of single calls. With ``shaped``, they have another
+    shape; with ``dropped``, fewer values than were given. Without these, the call raised an error.
+    """
+
+    arrangement: Arrangement
+    why: str
+    differs: bool = False
+    shaped: bool = False
+    dropped: bool = False
 
 
 def _report_untested(
-    tried: Tried,
-    supported: Arrangement | None,
-    failed: Sequence[tuple[Arrangement, str]],
-    dropped: Sequence[Arrangement],
+    tried: Tried, supported: Arrangement | None, failed: Sequence[_Failure]
 ) -> None:
     """Report the calls that failed, and what is not tested.
 
     ``supported`` is the first call that was judged, if any. Line 1 names batches if they are
     refused in axes in which one sequence is right, if their results differ, or if values are
-    ``dropped``. It names fewer heads of k if they are returned in another shape without an error.
+    dropped. It names fewer heads of k if they are returned in another shape without an error.
     """
     form, calls = tried.form, tried.calls
-    for arrangement, why in failed:
-        calls.skip(arrangement.text, why)
-        dismissed = why.startswith((_SHAPED, _UNSUPPORTED)) and arrangement.form.axes == form.axes
+    for failure in failed:
+        arrangement = failure.arrangement
+        calls.skip(arrangement.text, failure.why)
+        returns = failure.differs or failure.shaped
+        dismissed = returns and arrangement.form.axes == form.axes
         calls.untested += [FEWER_KEYS] * (dismissed and arrangement.key_heads < arrangement.heads)
     if supported is not None and supported.sequences > supported.places and form.position_parameter:
         calls.untested.append(f"{form.position_parameter} of each sequence")
     refused = () if supported is not None and supported.sequences > 1 else failed
-    for arrangement, why in refused:
-        several = arrangement.sequences > 1 == arrangement.places
+    for failure in refused:
+        several = failure.arrangement.sequences > 1 == failure.arrangement.places
         if several and (
-            why == _UNSUPPORTED or arrangement in dropped or _one_is_right(tried, arrangement)
+            failure.differs or failure.dropped or _one_is_right(tried, failure.arrangement)
         ):
-            calls.untested.append(f"batches ({why})")
+            calls.untested.append(f"batches ({failure.why})")
             return
 
 

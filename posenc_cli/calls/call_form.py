@@ -69,13 +69,19 @@ _KIND_TEXTS = {
     "stacked": "cosine and sine of each pair",
     "beside": "cosines of all pairs, then sines",
     "sines beside": "sines of all pairs, then cosines",
+    "sines beside in halves": "sines, then cosines, each value twice, in halves",
+    "sines beside by pairs": "sines, then cosines, each value twice, side by side",
     "matrices": "the 2 × 2 matrix of each pair",
     "angles in halves": "angles, each twice, in halves",
     "angles side by side": "angles, each twice, side by side",
     "angles": "an angle for each pair",
 }
 
-SIDE_BY_SIDE = {"halves": "neighbours", "angles in halves": "angles side by side"}
+SIDE_BY_SIDE = {
+    "halves": "neighbours",
+    "angles in halves": "angles side by side",
+    "sines beside in halves": "sines beside by pairs",
+}
 """Kinds whose two copies of a value are in two halves, and the kinds with adjacent copies."""
 
 _REFERENCE_NUMBERS = (
@@ -226,7 +232,7 @@ class CallForm(Record):
     def text(self, reference: Reference) -> str:
         """Return the form in words."""
         single = self.kind in (*_VALUE_PER_PAIR, "complex", *_TRAILING)
-        width = reference.pairs * (1 if single else 2)
+        width = reference.pairs * (1 if single else 4 if "beside " in self.kind else 2)
         sizes = {
             "d": str(self.columns),
             "f": f"heads·{self.columns}",
@@ -580,6 +586,8 @@ def _table_kinds(form: CallForm, role: str, reference: Reference) -> tuple[str, 
     names = " ".join(argument.parameter for argument in form.arguments)
     if role == "freqs_cis" and "sin" in names:
         kinds = ("beside" if "cos_sin" in names else "sines beside", *kinds)
+    if role == "freqs_cis" and "emb" in names:  # timm's
+        kinds = ("sines beside in halves", "sines beside by pairs", *kinds)
     return kinds
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.calls.call_form import CallForm
     from posenc_cli.calls.payloads import Payload, Vectors
-    from posenc_cli.calls.signature import CallRequest
+    from posenc_cli.calls.signature import CallRequest, NamedParameter
     from posenc_cli.errors import PosencError
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers
@@ -46,8 +46,15 @@ _SHORT = 32
 """Length of an object whose class requires one, for calls past it."""
 
 
+SHAPE = "shape"
+"""The code of an error for results of another shape than expected."""
+
+
 class WrongShape(InvalidInput):
     """A function that returned an array of another shape than its input."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code=SHAPE)
 
 
 class Dropped(WrongShape):
@@ -183,53 +190,78 @@ class CalledFunction(ABC):
         """
         roles = {**role_settings(self.reference), "length": self._context, **NO_EFFECT}
         named: dict[str, Any] = {**self._axis_settings(), **self._named_settings()}
-        config = self.asked.config
-        values: dict[str, Any] = {}
-        configs = {}
+        values, configs = dict[str, Any](), dict[str, Any]()
+        records: dict[str, dict[str, Any]] = {given.name: {} for given in self._records}
         attributes = {
             given.name: given.roles()[0]
             for given in self.signature.required
             if {*given.roles()} & {"dtype", "device"}
         }
-        for given in self.signature.parameters or ():
+        for given, owner in self._settings:
+            own = records.get(owner, values)
             if given.name in named:
-                values[given.name] = given.typed_as_default(named[given.name])
+                own[given.name] = given.typed_as_default(named[given.name])
                 continue
             role = next((role for role in given.roles() if role in roles), None)
-            required = given in self.signature.required
-            if role == "length" and (required or (given.default or "").isdecimal()):
-                length = int(given.default or _SHORT)
-                short, end = 0 < length < self._context, length if required else self._context
-                self.short_length = (given.name, length, end) if short else None
-                roles["length"] = length if self.by_short else self._context
+            if role == "length" and (given.required or (given.default or "").isdecimal()):
+                roles["length"] = self._length(given)
             if role in roles and not (role in NO_EFFECT and given.default):
-                values[given.name] = given.typed_as_default(roles[role])
+                own[given.name] = given.typed_as_default(roles[role])
             elif "style" in given.roles():
-                values[given.name] = layout_flag(given.name, self.reference)
-            elif "config" in given.roles() and config is not None:
-                configs[given.name] = dict(config)
-            elif required and given.name not in attributes:
-                is_config = "config" in given.roles()
-                hint = "--config FILE or --model NAME gives it one; or " * is_config
-                hint += "name an object of it: rope = Rope(…) in the module, then module:rope"
-                raise self.invalid(f"is a class that needs {given.name}", hint=hint)
+                own[given.name] = layout_flag(given.name, self.reference)
+            elif "config" in given.roles() and self.asked.config is not None:
+                configs[given.name] = dict(self.asked.config)
+            elif given.required and given.name not in attributes:
+                raise self._needs(given, owner)
         library = next(iter(self.signature.libraries), "numpy")
-        request = {"do": "make", "values": values, "configs": configs}
+        request = {"do": "make", "values": values, "configs": configs, "records": records}
         self._exchange_messages({**request, "attributes": attributes, "library": library})
-        self.given_parameters = [(role, name) for name in values for role in roles_of(name)[:1]]
-        lists = [name for name, value in values.items() if isinstance(value, tuple)]
-        unprinted = [*lists, *configs, *attributes]
-        text = ", ".join(
-            f"{name}={format(value, '.15g') if isinstance(value, float) else value}"
-            for name, value in {**values, **dict.fromkeys(unprinted, "…")}.items()
-        )
+        given_names = [*values, *(name for fields in records.values() for name in fields)]
+        self.given_parameters = [
+            (role, name) for name in given_names for role in roles_of(name)[:1]
+        ]
+        known = {*given_names, *configs, *attributes}
         self.left_at_default = [
             given.name
-            for given in self.signature.parameters or ()
-            if given.affects_values and given.name not in {*values, *configs, *attributes}
+            for given, _ in self._settings
+            if given.affects_values and given.name not in known
         ]
-        self.made = f"{self.signature.name}({text})"
+        texts = [_settings_text(values | dict.fromkeys((*configs, *attributes), ()))]
+        texts += [f"{name}=({_settings_text(fields)})" for name, fields in records.items()]
+        self.made = f"{self.signature.name}({', '.join(filter(None, texts))})"
         self.signature = self._described()
+
+    @property
+    def _records(self) -> list[NamedParameter]:
+        """The parameters of a class that get a record, unless they get the config."""
+        return [
+            given
+            for given in self.signature.required
+            if given.fields and not ("config" in given.roles() and self.asked.config is not None)
+        ]
+
+    @property
+    def _settings(self) -> list[tuple[NamedParameter, str]]:
+        """The parameters of a class, and the fields of its records with the name of the record."""
+        records = self._records
+        plain = [given for given in self.signature.parameters or () if given not in records]
+        fields = [(field, given.name) for given in records for field in given.fields]
+        return [*((given, "") for given in plain), *fields]
+
+    def _length(self, given: NamedParameter) -> int:
+        """Return the value of a length, and note a shorter one."""
+        length = int(given.default or _SHORT)
+        short, end = 0 < length < self._context, length if given.required else self._context
+        self.short_length = (given.name, length, end) if short else None
+        return length if self.by_short else self._context
+
+    def _needs(self, given: NamedParameter, owner: str) -> InvalidInput:
+        """Return the error for a required parameter of a class that is not known."""
+        is_config = "config" in given.roles()
+        hint = "--config FILE or --model NAME gives it one; or " * is_config
+        hint += "name an object of it: rope = Rope(…) in the module, then module:rope"
+        name = f"{owner}.{given.name}" if owner else given.name
+        return self.invalid(f"is a class that needs {name}", hint=hint)
 
     def _axis_settings(self) -> dict[str, list[int]]:
         """Return the pairs of each axis, and their dimensions, by the names of parameters."""
@@ -249,7 +281,7 @@ class CalledFunction(ABC):
         others. If a parameter is the rotary dim or a share of the head, a head size is that of the
         whole head.
         """
-        names = {given.name for given in self.signature.parameters or ()}
+        names = {given.name for given, _ in self._settings}
         named = settings_by_name(self.reference)
         if _ORIGINAL in names and _ORIGINAL not in named and _LENGTH in named:
             named[_ORIGINAL] = named.pop(_LENGTH)
@@ -378,3 +410,13 @@ class CalledFunction(ABC):
     def reason(self, error: InvalidInput) -> str:
         """Return why a call failed, without the name of the function."""
         return error.message.removeprefix(self.invalid("").message)
+
+
+def _settings_text(values: dict[str, Any]) -> str:
+    """Return settings in words; those that are not numbers or flags are not printed."""
+    return ", ".join(
+        f"{name}={'…' if isinstance(value, tuple) else format(value, '.15g')}"
+        if isinstance(value, float | tuple)
+        else f"{name}={value}"
+        for name, value in values.items()
+    )

@@ -165,6 +165,7 @@ class FormChoice:
         )
         self._refusals: list[tuple[CallForm, InvalidInput]] = []
         self._differing_heads: CallForm | None = None
+        self._rotating_all: list[CallForm] = []
         self._alike = self._mistaken = False
 
     def _search(self, frameworks: Sequence[str], orders: Sequence[str]) -> _Found | None:
@@ -185,6 +186,10 @@ class FormChoice:
         if not best.form.follows_axes:
             of_axes = (error.message for form, error in self._refusals if form.follows_axes)
             self.refused_coordinates = next(of_axes, "").partition(": ")[2]
+        if best.fitness < _FITS and best.form not in self._rotating_all:
+            # If no form is right, narrower tables, which leave half of a head, may run first.
+            wider = (form for form in self._rotating_all if _differ_in_kind(form, best.form))
+            best = replace(best, form=next(wider, best.form))
         if self._differing_heads is not None and (self._mistaken or best.fitness == _RUNS):
             return _Found(self._differing_heads, "vectors", _RUNS)
         names = missing_position_parameters(best.form, self._process.signature)
@@ -305,10 +310,13 @@ class FormChoice:
         refusals, signature, asked = self._refusals, self._process.signature, self._process.asked
         if not refusals:
             unsupported = ", ".join(signature.unsupported)
+            unknown = [given.name for given in signature.required if not given.roles()]
+            some = 0 < len(unknown) < len(signature.required)
+            what = f": posenc does not know the use of {', '.join(unknown)}" * some
             return self._process.invalid(
                 f"needs {unsupported}, which posenc does not give"
                 if unsupported
-                else f"takes ({signature.text}), not a known call form",
+                else f"takes ({signature.text}), not a known call form{what}",
                 hint="name the roles of its arguments, as --call q,k,cos,sin; or wrap it: "
                 "def rope(x, positions): …",
             )
@@ -362,10 +370,7 @@ class FormChoice:
                 self._differing_heads = form
             return _RUNS, "vectors"
         if not kept:
-            if vectors[0].heads > 1 and any(
-                np.ptp(result.values, axis=2).max() <= _ROUNDING for result in rotated
-            ):  # although the heads had different vectors
-                self._differing_heads, self._mistaken = form, True
+            self._note_changed_lengths(form, positions, vectors, rotated)
             return _RUNS + 1, "vectors"
         self._alike = True
         rotates = self._rotates_rows(form, vectors, rotated)
@@ -374,6 +379,21 @@ class FormChoice:
             alike = self._differing_heads.roles_text == form.roles_text
             self._mistaken = still or self._differing_heads.axes == "bnf" or (alike and not rotates)
         return _KEEPS_LENGTHS + rotates + (not few), "vectors"
+
+    def _note_changed_lengths(
+        self,
+        form: CallForm,
+        positions: Integers,
+        vectors: Sequence[Vectors],
+        rotated: Sequence[Returned],
+    ) -> None:
+        """Note whether a form that changes lengths makes heads equal, or rotates all dimensions."""
+        if vectors[0].heads > 1 and any(
+            np.ptp(result.values, axis=2).max() <= _ROUNDING for result in rotated
+        ):  # although the heads had different vectors
+            self._differing_heads, self._mistaken = form, True
+        elif form.has(*TABLES) and not self._few_rotate(rotated, vectors, positions):
+            self._rotating_all += [form] * self._rotates_rows(form, vectors, rotated)
 
     def _few_rotate(
         self, rotated: Sequence[Returned], vectors: Sequence[Vectors], positions: Integers
@@ -502,6 +522,11 @@ class FormChoice:
                 return None
         tables = table_rows(results, rows, longer=form.from_zero)
         return None if tables is None else "tables"
+
+
+def _differ_in_kind(form: CallForm, other: CallForm) -> bool:
+    """Return whether forms differ in nothing but the kind of their tables."""
+    return form != other and replace(form, kind=other.kind) == other
 
 
 def _skips_heads(form: CallForm, alone: AsAlone) -> bool:

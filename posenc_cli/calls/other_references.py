@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli import catalogue
 from posenc_cli.calls.arrangements import Arrangement, arrangements
 from posenc_cli.calls.batches import called_together
 from posenc_cli.calls.call_form import Argument
@@ -64,15 +65,18 @@ _OFFSET = 7
 class _VariedSetting(Record):
     """A parameter of the reference that is given another value.
 
-    ``roles`` are the roles of the function's parameters that depend on it; ``names`` is a part of
-    their names.
+    ``roles`` are the roles of the function's parameters that depend on it; ``names`` are parts of
+    their names. Only some code follows it if it is ``doubtful``; only a result that stays the same
+    is then a fault. Plain RoPE has it by way of the scheme ``of_rope``.
     """
 
     parameter: str
     roles: tuple[str, ...]
     other: Callable[[Any], Any]
     cause: Cause
-    names: str = ""
+    names: tuple[str, ...] = ("",)
+    doubtful: bool = False
+    of_rope: str = ""
 
 
 def _other_sizes(sizes: tuple[int, ...]) -> str:
@@ -94,7 +98,25 @@ _VARIED_SETTINGS = (
         lambda sections: ",".join(map(str, (*sections[1:], sections[0]))),
         Cause.AXIS,
     ),
-    _VariedSetting("partial", ("dim",), lambda share: share / 2, Cause.ROTARY_DIM, names="rotary"),
+    _VariedSetting(
+        "partial",
+        ("dim",),
+        lambda share: share / 2,
+        Cause.ROTARY_DIM,
+        names=("rotary", "n_dims", "rope_dim", "n_elem"),
+        doubtful=True,
+    ),
+    _VariedSetting(
+        "factor",
+        ("factor",),
+        lambda factor: 2 * factor,
+        Cause.FREQUENCY_RULE,
+        names=("condense_ratio", "freq_scale"),  # litgpt's, and llama.cpp's 1/factor
+        of_rope="rope-linear",
+    ),
+    _VariedSetting(
+        "factor", ("factor",), lambda factor: 2 * factor, Cause.FREQUENCY_RULE, doubtful=True
+    ),
     _VariedSetting(
         "layout",
         ("style",),
@@ -110,16 +132,34 @@ def try_other_references(tried: Tried) -> None:
     It is skipped if the last position is part of every call, unless the function has a grid.
     """
     form, function = tried.form, tried.function
-    parameters = [
-        *function.process.given_parameters,
-        *((argument.role, argument.parameter) for argument in form.arguments),
-    ]
     for varied in _VARIED_SETTINGS if form.has("grid") or not function.follows_length else ():
-        part = varied.names if form.vectors else ""
-        names = [name for role, name in parameters if role in varied.roles and part in name]
+        names = _names_for(tried, varied)
         if names:
             with tried.calls.planned(f"another {varied.parameter}", surely=False, tests=names):
                 tried.calls.fault(_reference_fault(tried, varied, names))
+
+
+def _names_for(tried: Tried, varied: _VariedSetting) -> list[str]:
+    """Return the function's parameters that depend on a varied one of the reference."""
+    form, process, plain = tried.form, tried.function.process, _is_plain(tried.reference)
+    if varied.of_rope:  # a function gets no factor of plain RoPE, which has none
+        names = [*process.left_at_default, *(given.name for given in tried.function.parameters)]
+        return [name for name in names if plain and name in varied.names][:1]
+    parts = varied.names if form.vectors else ("",)
+    parameters = [
+        *process.given_parameters,
+        *((argument.role, argument.parameter) for argument in form.arguments),
+    ]
+    return [
+        name
+        for role, name in parameters
+        if role in varied.roles and any(part in name for part in parts)
+    ]
+
+
+def _is_plain(reference: Reference) -> bool:
+    """Return whether a reference is RoPE without scaling."""
+    return reference.encoding.bound.scheme.name == "rope"
 
 
 def try_parameters(tried: Tried) -> None:
@@ -167,7 +207,8 @@ def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[s
         if (argument.role in VARYING and not fixed) or chosen:
             tested.add(argument.parameter)
     names = [given.name for given in function.parameters if given.affects_values]
-    return [*function.process.left_at_default, *(name for name in names if name not in tested)]
+    at_default = [name for name in function.process.left_at_default if name not in calls.tested]
+    return [*at_default, *(name for name in names if name not in tested)]
 
 
 def _other_offsets(tried: Tried) -> list[str]:
@@ -437,7 +478,10 @@ def _reference_fault(
 
     Raises: InvalidInput if a call fails, or the function matches neither.
     """
-    reference = tried.reference
+    reference, at_default = tried.reference, tried.function.process.left_at_default
+    if varied.of_rope and names[0] not in at_default:
+        other_form = _with_value(tried.function, names[0], varied.roles[0], None)
+        tried = replace(tried, function=other_form)
     other, value = _other_reference(reference, varied)
     if not _matches(tried, reference, reference):
         raise InvalidInput("it differs from its own reference")
@@ -447,7 +491,7 @@ def _reference_fault(
     if any(_matches(one, other, other) for one in others):
         return None
     ignored = _matches(tried, other, reference)
-    if varied.names and not ignored:
+    if varied.doubtful and not ignored:
         # Some code, as for proportional RoPE, keeps the frequencies of all dimensions.
         raise InvalidInput("its frequencies differ from its reference")
     text = f"called with a {varied.parameter} of {value}"
@@ -465,6 +509,9 @@ def _other_reference(reference: Reference, varied: _VariedSetting) -> tuple[Refe
     """
     name, bound = varied.parameter, reference.encoding.bound
     given = {key: value for key, value in bound.params.items() if value is not None}
+    if varied.of_rope:
+        given[name] = 1.0
+        bound = catalogue.find(varied.of_rope).bind(given)
     if name not in given:
         raise InvalidInput(f"{bound.scheme.name} has no other {name}")
     if name == "grid" and given.get("axes"):

@@ -454,6 +454,9 @@ def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[s
 
     if form.kind.startswith("angles"):
         return {"freqs_cis": repeated(np.angle(factors))}
+    if form.kind.startswith("sines"):
+        both = repeated(factors.imag), repeated(factors.real)
+        return {"freqs_cis": np.concatenate(both, axis=-1)}
     return {"cos": repeated(factors.real), "sin": repeated(factors.imag)}
 
 

@@ -79,6 +79,7 @@ ROLES = (
             "input_embedding",
             "src",
         ),
+        or_else=("emb",),
     ),
     Role("q", "vectors", ("q", "xq", "query", "queries", "query_states", "query_layer")),
     Role("k", "vectors", ("k", "xk", "key", "keys", "key_states", "key_layer")),
@@ -94,7 +95,7 @@ ROLES = (
         "tables",
         ("sin", "sine", "sines", "sin_cached", "freqs_sin", "sin_table", "sin_cache"),
     ),
-    Role("freqs_cis", "tables", (*_COMPLEX, "sinusoidal_pos"), or_else=_PAIR),
+    Role("freqs_cis", "tables", (*_COMPLEX, "sinusoidal_pos", "emb"), or_else=_PAIR),
     Role("cos_sin", "tables", (*_PAIR, "sin_cos", "sincos"), or_else=_COMPLEX),
     Role(
         "positions",

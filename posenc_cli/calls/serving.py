@@ -12,6 +12,7 @@ import numpy as np
 
 from posenc_cli.calls.answers import Returned, table_rows
 from posenc_cli.calls.call_form import usual_axes
+from posenc_cli.calls.called_function import SHAPE
 from posenc_cli.calls.form_choice import FormChoice
 from posenc_cli.calls.function_process import called_function
 from posenc_cli.calls.payloads import Vectors, split_qkv, values_of_v
@@ -289,7 +290,7 @@ class ServedFunction:
         tables = table_rows(results, call_positions.size, longer=form.from_zero)
         if tables is None:
             raise self.process.invalid(
-                "returned tables whose shape changes with the number of positions"
+                "returned tables whose shape changes with the number of positions", code=SHAPE
             )
         return [Returned(table.values[rows], table.dtype) for table in tables]
 

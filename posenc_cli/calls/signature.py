@@ -16,12 +16,27 @@ if TYPE_CHECKING:
 
 
 class NamedParameter(Record):
-    """A parameter of a function; ``default`` is its text, or None if there is none."""
+    """A parameter of a function; ``default`` is its text, or None if there is none.
+
+    ``fields`` are those of its type if that is a dataclass or a named tuple.
+    """
 
     name: str
     kind: str
     default: str | None
     annotation: str = ""
+    fields: tuple[NamedParameter, ...] = ()
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> NamedParameter:
+        """Return the parameter that the worker describes."""
+        fields = tuple(map(cls.of, given.get("fields", ())))
+        return cls(given["name"], given["kind"], given["default"], given["annotation"], fields)
+
+    @property
+    def required(self) -> bool:
+        """Whether it has no default, and is not ``*args`` or ``**kwargs``."""
+        return self.default is None and not self.variable
 
     @property
     def by_name(self) -> bool:
@@ -100,12 +115,7 @@ class Signature(Record):
         return cls(
             str(answer["name"]),
             bool(answer["is_class"]),
-            None
-            if parameters is None
-            else tuple(
-                NamedParameter(*map(given.get, ("name", "kind", "default", "annotation")))
-                for given in parameters
-            ),
+            None if parameters is None else tuple(map(NamedParameter.of, parameters)),
             tuple(answer["frameworks"]),
         )
 
@@ -126,9 +136,7 @@ class Signature(Record):
     @property
     def required(self) -> list[NamedParameter]:
         """The parameters without a default."""
-        return [
-            given for given in self.parameters or () if given.default is None and not given.variable
-        ]
+        return [given for given in self.parameters or () if given.required]
 
     @property
     def text(self) -> str:

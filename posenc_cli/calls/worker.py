@@ -297,14 +297,15 @@ def describe_function(function: Any) -> dict[str, Any]:
     if signature is not None:
         parameters = [
             {
-                "name": name,
-                "kind": parameter.kind.name,
-                "annotation": type_name(parameter.annotation),
-                "default": None
-                if parameter.default is parameter.empty
-                else short_text(parameter.default),
+                **describe_parameter(parameter),
+                "fields": [
+                    describe_parameter(field)
+                    for record in [record_class(function, parameter.annotation)]
+                    if record is not None
+                    for field in inspect.signature(record).parameters.values()
+                ],
             }
-            for name, parameter in signature.parameters.items()
+            for parameter in signature.parameters.values()
         ]
     annotations = [] if signature is None else annotations_of(signature)
     return {
@@ -316,12 +317,34 @@ def describe_function(function: Any) -> dict[str, Any]:
     }
 
 
+def describe_parameter(parameter: inspect.Parameter) -> dict[str, Any]:
+    """Describe a parameter of a function, or a field of a record."""
+    return {
+        "name": parameter.name,
+        "kind": parameter.kind.name,
+        "annotation": type_name(parameter.annotation),
+        "default": None if parameter.default is parameter.empty else short_text(parameter.default),
+    }
+
+
+def record_class(function: Any, annotation: Any) -> Any:
+    """Return the dataclass or named tuple that a parameter of a class has, or None."""
+    if isinstance(annotation, str):
+        annotation = getattr(function.__init__, "__globals__", {}).get(annotation)
+    fields = ("__dataclass_fields__", "_fields")
+    found = isinstance(function, type) and isinstance(annotation, type)
+    return annotation if found and any(hasattr(annotation, name) for name in fields) else None
+
+
 def make_object(function: Any, header: dict[str, Any]) -> Any:
     """Make an object of a class, with a config of transformers if the class needs one."""
     values = header["values"]
     for name, fields in header["configs"].items():
         parameter = inspect.signature(function).parameters[name]
         values[name] = make_config(fields, parameter.annotation)
+    for name, fields in header["records"].items():
+        record = record_class(function, inspect.signature(function).parameters[name].annotation)
+        values[name] = result_of_call(record, fields)
     for name, attribute in header["attributes"].items():
         framework, four = BY_NAME[header["library"]], {"shape": [1], "broadcast": [1]}
         given = {"dtype": "float32", "reshape": [1], **four}

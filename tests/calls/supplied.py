@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from typing import NamedTuple
 
 import numpy as np
 
@@ -572,6 +573,31 @@ def some_dimensions(x, positions, rotary_dim=None):
     return rotated(x, beside_heads(x, positions), rotary_dim)
 
 
+@wrong("rotary-dim", "n_dims is ignored")
+def all_dimensions_of_ggml(x, positions, n_dims):
+    return ids(x, positions)
+
+
+def positions_by_ratio(x, positions, condense_ratio=1):
+    """As litgpt's."""
+    return ids(x, np.asarray(positions) / condense_ratio)
+
+
+@wrong("frequency-rule", "condense_ratio is ignored")
+class WithoutRatio:
+    def __init__(self, dim, condense_ratio=1):
+        self.dim, self.ratio = dim, condense_ratio
+
+    def __call__(self, x, positions):
+        return ids(x, positions)
+
+
+@wrong("unknown", "a factor of 2 gives wrong results")
+def divided_by_scale(x, positions, freq_scale=1.0):
+    """Where llama.cpp multiplies."""
+    return ids(x, np.asarray(positions) / freq_scale)
+
+
 @wrong("rotary-dim", "rotary_dim is ignored")
 def all_dimensions(x, positions, rotary_dim=None):
     return ids(x, positions)
@@ -808,6 +834,7 @@ class GrowsWithOtherRates(RowsOfRequiredLength):
     faster = 0.5
 
 
+@untested("positions past max_position_embeddings (results are wrong, without an error)")
 class ClampedAtRequiredLength(RowsOfRequiredLength):
     """A gather of JAX ends at the last row, which a caller who states the length never passes."""
 
@@ -815,3 +842,54 @@ class ClampedAtRequiredLength(RowsOfRequiredLength):
         assert len(x)
         angles = self.tables[np.minimum(positions, len(self.tables) - 1)]
         return np.cos(angles), np.sin(angles)
+
+
+@untested("positions past max_position_embeddings (it returns fewer rows)")
+class KeepsRequiredLength(RowsOfRequiredLength):
+    """GPT-NeoX without the code that lets its tables grow."""
+
+    def __call__(self, x, seq_len):
+        assert len(x)
+        return np.cos(self.tables[:seq_len]), np.sin(self.tables[:seq_len])
+
+
+def turned_by_timm(x, emb):
+    sin, cos = np.split(emb, 2, -1)
+    return turned_by(x, cos, sin).astype(x.dtype)
+
+
+class Settings(NamedTuple):
+    head_dim: int
+    rope_theta: float = 10000.0
+
+
+class WithSettings:
+    def __init__(self, args: Settings):
+        self.rates = args.rope_theta ** -(np.arange(0, args.head_dim, 2) / args.head_dim)
+
+    def __call__(self, positions):
+        angles = np.tile(np.multiply.outer(positions, self.rates), 2)
+        return np.cos(angles), np.sin(angles)
+
+
+@wrong("base", "rope_theta is ignored")
+class WithOneSetting(WithSettings):
+    def __init__(self, args: Settings):
+        super().__init__(Settings(args.head_dim))
+
+
+@wrong("cos-sin-mispaired", "cosines and sines are swapped")
+def turned_by_timm_swapped(x, emb):
+    cos, sin = np.split(emb, 2, -1)
+    return turned_by(x, cos, sin).astype(x.dtype)
+
+
+@wrong("cos-sin-mispaired", "both sines have the sign +: a minus is missing, or half of the table")
+def half_of_sines_negated(t, freqs):
+    """Tables of any width rotate as many dimensions, as in Megatron."""
+    width = freqs.shape[-1]
+    signs = np.repeat([-1.0, 1.0], width // 2)
+    first, second = np.split(t[..., :width], 2, -1)
+    beside = np.concatenate([-second, first], -1) * signs
+    some = t[..., :width] * np.cos(freqs) + beside * np.sin(freqs)
+    return np.concatenate([some, t[..., width:]], -1).real.astype(t.dtype)

@@ -10,7 +10,7 @@ import pytest
 
 import posenc_cli as posenc
 from posenc_cli.calls.roles import BYSTANDERS, CALL_ROLES, ROLES, roles_of
-from tests.calls import told
+from tests.calls import supplied, told
 
 TOLD = Path(told.__file__)
 HALF = ("rope-check", "-s", "rope", "-d", "16", "--len", "4096", "--json")
@@ -223,6 +223,16 @@ def test_libraries_names_of_settings_are_given_the_references(asked, name, call,
     (tmp_path / "named.py").write_text(NAMED)
     status, out, err = call(*asked.split(), "-l", "64", "--impl", f"./named.py:{name}")
     assert (status, err) == (0, ""), out
+
+
+@pytest.mark.long
+def test_a_factor_that_a_function_ignores_is_a_fault():
+    def rotate(x, positions, scaling_factor=4.0):
+        return supplied.rotated(x, supplied.beside_heads(x, positions) / 4.0)
+
+    given = {"dim": 32, "layout": "half", "factor": 4.0}
+    found = posenc.rope_check("rope-linear", impl=rotate, positions=64, **given)
+    assert [why.message for why in found.diagnosis] == ["scaling_factor is ignored"]
 
 
 @pytest.mark.long

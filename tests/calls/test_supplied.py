@@ -21,7 +21,16 @@ from tests.checks import rope
 
 FILE = Path(supplied.__file__)
 ASKED = ("rope-check", "-s", "rope", "-d", "32", "--layout", "half", "--len", "256", "--json")
-HELPERS = ("wrong", "untested", "rotated", "rows", "beside_heads", "turned_by", "tables_of")
+HELPERS = (
+    "wrong",
+    "untested",
+    "rotated",
+    "rows",
+    "beside_heads",
+    "turned_by",
+    "tables_of",
+    "Settings",
+)
 NAMES = [
     node.name
     for node in ast.parse(FILE.read_text("utf-8")).body
