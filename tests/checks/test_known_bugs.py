@@ -367,6 +367,14 @@ SCORES = {
         r"keys are shifted by \+1",
         alibi(distances=-np.abs(AWAY + 1)),
     ),
+    "queries from 0 beside a cache": (
+        *("position-offset", "^position-offset: queries count from 0, not from 16$"),
+        alibi(distances=-np.abs(POSITIONS[None] - POSITIONS[:4, None])),
+    ),
+    "a query from 0 beside a cache": (
+        *("position-offset", "^position-offset: queries count from 0, not from 19$"),
+        alibi(distances=-np.abs(POSITIONS[None])),
+    ),
     "Falcon's": ("scale", "1/√64", alibi() / 8),
     "base 2": ("scale", "log2 e", alibi() / math.log(2)),
     "bfloat16": ("table-precision", "bfloat16", round_to_half(alibi(), "bfloat16")),

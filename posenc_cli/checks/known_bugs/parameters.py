@@ -339,7 +339,7 @@ BUGS = (
         BugCode.PARAMETER,
         _measured_parameters,
         "use the reference's values",
-        f"{GITHUB}chijames/KERPLE (its parameters are trained)",
+        f"{GITHUB}NVIDIA-NeMo/Speech/pull/6666, {GITHUB}chijames/KERPLE/issues/3",
         ("scores",),
         solves=True,
     ),
