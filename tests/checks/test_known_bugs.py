@@ -317,6 +317,11 @@ OTHERS = {
         XL,
     ),
     "speechbrain's": ("transformer-xl", "key-query", "not negated", halves(np.abs(OFFSETS)), XL),
+    "bits from the lowest": (
+        *("binary", "parameter", "^parameter: order is lsb-first, not msb-first$"),
+        AT[:, None] >> np.arange(8) & 1,
+        {"dim": 8},
+    ),
     "bfloat16 positions": (
         *("sinusoidal", "position-precision", "positions were rounded to bfloat16"),
         alternating(round_to_half(np.arange(600.0), "bfloat16")),

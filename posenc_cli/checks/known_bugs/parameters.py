@@ -99,12 +99,15 @@ def _parameter_change(e: Expected, **others: Any) -> Change:
         ]
         for name, value in others.items()
     }
+    code = _CODES.get(next(iter(others)), BugCode.PARAMETER)
+    if code is BugCode.COS_SIN_MISPAIRED and not e.is_waves:  # the order of bits
+        code = BugCode.PARAMETER
     right = " ".join(f"{name}={own}" for name, (_, own) in texts.items())
     wrong = " ".join(f"--set {name}={found}" for name, (found, _) in texts.items())
     return Change(
         " and ".join(f"{name} is {found}, not {own}" for name, (found, own) in texts.items()),
         others,
-        code=_CODES.get(next(iter(others)), BugCode.PARAMETER),
+        code=code,
         remedy=f"compute with {right}, or check against {wrong}",
     )
 
