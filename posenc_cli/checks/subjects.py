@@ -278,10 +278,11 @@ def _offsets_of_rows(e: Expected, positions: Positions, values: NumberArray) -> 
     """
     rows = values.shape[0]
     all_offsets = positions.offsets(e.content.farthest)
-    readings = [all_offsets, positions.offsets(), Positions.contiguous(1 - rows, rows)]
-    readings += [Positions.contiguous(-(rows // 2), rows), positions]
-    if positions.ranges[0].start < 0:
-        readings.reverse()
+    readings = [
+        *(all_offsets, positions.offsets()),
+        *(Positions.contiguous(first, rows) for first in (1 - rows, -(rows // 2))),
+        positions,
+    ][:: -1 if positions.ranges[0].start < 0 else 1]
     fitting = [each for each in readings if each.count == rows]
     for each in fitting:
         first = replace(e, places=ValuePlaces(position_array(each)[:1]), found=values[:1])

@@ -345,13 +345,13 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
     causes = list(claim_causes(claim, suspect, residual))
     rule = claim.defect.frequencies
     plain = rule is not None and rule.cause == Cause.SCALING_MISSING
-    said = {why.message for why in causes}
     others = [  # alternatives that imply the same table as missing scaling add nothing
         joint_cause(other, suspect, its_residual)
         for other, its_residual in reproducing[1:]
         if its_residual.rows == residual.rows and its_residual.within <= ALIKE * residual.within
         if not plain and other.parts == claim.parts
-        if {why.message for why in claim_causes(other, suspect, its_residual)} != said
+        if {why.message for why in claim_causes(other, suspect, its_residual)}
+        != {why.message for why in causes}
     ]
     return with_alternatives(causes, others)
 

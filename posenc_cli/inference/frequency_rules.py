@@ -147,9 +147,8 @@ def base_of(reference: Reference) -> float | None:
 
 def ladder_base(frequencies: Reals) -> float:
     """Return the base of a geometric ladder that starts at 1, from its last frequency."""
-    pairs = frequencies.size
     with np.errstate(all="ignore"):
-        return float(frequencies[-1] ** (-pairs / (pairs - 1)))
+        return float(frequencies[-1] ** (frequencies.size / (1 - frequencies.size)))
 
 
 def number_text(value: float) -> str:
@@ -460,9 +459,9 @@ def _changed_parameters(
         changed = [
             name
             for name in changed
-            if not _equal_frequencies(
-                frequencies, frequencies_of(scheme, {**values, name: reference.params[name]})
-            )
+            if (other := frequencies_of(scheme, {**values, name: reference.params[name]})) is None
+            or other.shape != frequencies.shape
+            or not np.allclose(frequencies, other, rtol=_SAME_RULE, atol=0)
         ]
     base = base_of(reference)
     texts = []
@@ -498,14 +497,16 @@ def _without_scaling(reference: Reference, base: float) -> tuple[Cause, str]:
     right, shown = base_of(reference), number_text(base)
     assert right is not None
     if base == right:
-        name = reference.encoding.bound.scheme.name
-        text = f"{name} scaling is not applied: the table is plain RoPE, base {shown}"
-        return Cause.SCALING_MISSING, text
+        return Cause.SCALING_MISSING, (
+            f"{reference.encoding.bound.scheme.name} scaling is not applied: the table is plain "
+            f"RoPE, base {shown}"
+        )
     if reference.encoding.bound.scheme in (rope_ntk, rope_dynamic) and base not in KNOWN_BASES:
         scaled = number_text(ladder_base(reference.frequencies))
         return Cause.FREQUENCY_RULE, f"the scaled base is {shown}, not {scaled}"
-    text = f"the scaling is not applied and the base is {shown}, not {number_text(right)}"
-    return Cause.SCALING_MISSING, text
+    return Cause.SCALING_MISSING, (
+        f"the scaling is not applied and the base is {shown}, not {number_text(right)}"
+    )
 
 
 def _other_rule_text(reference: Reference, scheme: Scheme, params: Mapping[str, Any]) -> str:
@@ -541,7 +542,3 @@ def has_amplitude(
     changed = proposal_of(reference.encoding.bound.scheme, Guess(given))
     wanted = (amplitude, reference.scale)
     return changed is not None and any(abs(changed.amplitude - one) <= precise for one in wanted)
-
-
-def _equal_frequencies(a: Reals, b: Reals | None) -> bool:
-    return b is not None and a.shape == b.shape and bool(np.allclose(a, b, rtol=_SAME_RULE, atol=0))

@@ -99,15 +99,14 @@ def _parameter_change(e: Expected, **others: Any) -> Change:
         ]
         for name, value in others.items()
     }
-    code = _CODES.get(next(iter(others)), BugCode.PARAMETER)
-    if code is BugCode.COS_SIN_MISPAIRED and not e.is_waves:  # the order of bits
-        code = BugCode.PARAMETER
     right = " ".join(f"{name}={own}" for name, (_, own) in texts.items())
     wrong = " ".join(f"--set {name}={found}" for name, (found, _) in texts.items())
     return Change(
         " and ".join(f"{name} is {found}, not {own}" for name, (found, own) in texts.items()),
         others,
-        code=code,
+        code=_CODES.get(
+            "" if "order" in others and not e.is_waves else next(iter(others)), BugCode.PARAMETER
+        ),
         remedy=f"compute with {right}, or check against {wrong}",
     )
 
@@ -306,11 +305,10 @@ def _with_slopes(e: Expected, text: str, slopes: Any, right: Reals) -> Change:
 
 
 def _coarse_frequencies(e: Expected) -> Iterator[Change]:
-    if not e.is_waves:
-        return
-    for half in HALVES:
-        rates = partial(round_to_half, dtype=half)
-        yield Change(f"the frequencies were rounded to {half}", rates=rates)
+    for half in HALVES if e.is_waves else ():
+        yield Change(
+            f"the frequencies were rounded to {half}", rates=partial(round_to_half, dtype=half)
+        )
 
 
 BUGS = (

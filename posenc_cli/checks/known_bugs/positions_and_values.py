@@ -218,8 +218,10 @@ def _moved_keys(e: Expected) -> Iterator[Change]:
         yield Change(f"keys are shifted by {by:+d}", places=partial(_shifted_keys, by=by))
     cached = int(e.places.at.min())
     if cached > 0:
-        text = f"queries count from 0, not from {cached}"
-        yield Change(text, places=lambda p, _: ValuePlaces(p.at - cached, p.keys))
+        yield Change(
+            f"queries count from 0, not from {cached}",
+            places=lambda p, _: ValuePlaces(p.at - cached, p.keys),
+        )
 
 
 def _shifted_keys(places: ValuePlaces, _: Expected, *, by: int) -> ValuePlaces:

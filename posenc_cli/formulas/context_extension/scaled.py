@@ -222,27 +222,21 @@ def _linear_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     )
 
 
-def _ntk_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
-    yield from _other_exponents(xp, params, params["factor"])
-
-
-def _other_exponents(xp: Any, params: Mapping[str, Any], multiplier: float) -> Iterator[Mistake]:
-    """Yield the base scaled by ``multiplier`` with the exponents 1 and d/(d − 1)."""
-    columns = 2 * pair_count(params)
-    for text, exponent, seen in (
-        (
-            "the base is scaled by the factor without its exponent d/(d − 2)",
-            1.0,
-            "Eyeline-Labs/CineScale#7",
-        ),
-        (
-            "the base is scaled with the exponent d/(d − 1), not d/(d − 2)",
-            columns / (columns - 1),
-            "yichengup/ComfyUI_ycHunyuanVideoFoley",
-        ),
-    ):
-        scaled = params["base"] * multiplier**exponent
-        yield Mistake(text, plain_frequencies(xp, params, scaled), seen)
+def _other_exponents(
+    xp: Any, params: Mapping[str, Any], multiplier: float | None = None
+) -> Iterator[Mistake]:
+    """Yield the base scaled by ``multiplier``, or the factor, with exponents 1 and d/(d − 1)."""
+    columns, scale = 2 * pair_count(params), multiplier or params["factor"]
+    yield Mistake(
+        "the base is scaled by the factor without its exponent d/(d − 2)",
+        plain_frequencies(xp, params, params["base"] * scale),
+        "Eyeline-Labs/CineScale#7",
+    )
+    yield Mistake(
+        "the base is scaled with the exponent d/(d − 1), not d/(d − 2)",
+        plain_frequencies(xp, params, params["base"] * scale ** (columns / (columns - 1))),
+        "yichengup/ComfyUI_ycHunyuanVideoFoley",
+    )
 
 
 def dynamic_base(params: Mapping[str, Any], length: Any) -> Any:
@@ -320,7 +314,7 @@ def rope_linear(
     formula="θ_i = b^(−2i/d), b = base · factor^(d/(d − 2))",
     convention="Hunyuan calls the factor alpha.",
     inverse=_ntk_inverse,
-    mistakes=_ntk_mistakes,
+    mistakes=_other_exponents,
 )
 def rope_ntk(
     *,
