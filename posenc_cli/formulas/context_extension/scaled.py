@@ -235,7 +235,7 @@ def _other_exponents(
     yield Mistake(
         "the base is scaled with the exponent d/(d − 1), not d/(d − 2)",
         plain_frequencies(xp, params, params["base"] * scale ** (columns / (columns - 1))),
-        "yichengup/ComfyUI_ycHunyuanVideoFoley",
+        "yichengup/ComfyUI_ycHunyuanVideoFoley@b62f942",
     )
 
 
