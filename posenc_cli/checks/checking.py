@@ -434,6 +434,7 @@ class Check(Record):
         if examination.ok:
             if subject.is_tables and pairing and pairing.layout != reference.content.layout:
                 title += f", if the code reorders the columns from the layout {pairing.layout}"
+                notes = ("--impl and --rotated check the order of the columns too", *notes)
             notes = (*order_notes(subject), *axis_notes(reference, rows), *notes)
         elif not examination.others_differ:
             notes += tuple(f"also wrong: {one.text}" for one in subject.other_calls)

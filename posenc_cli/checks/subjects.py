@@ -274,12 +274,15 @@ def _offsets_of_rows(e: Expected, positions: Positions, values: NumberArray) -> 
     """Return the offsets of a relative scheme's rows, from their number and the first row.
 
     They are the offsets between all positions, or those to the left only (Transformer-XL), or one
-    more to the left (XLNet).
+    more to the left (XLNet), or the given numbers themselves, most likely if some are negative.
     """
     rows = values.shape[0]
     all_offsets = positions.offsets(e.content.farthest)
-    readings = [all_offsets, positions.offsets(), Positions.contiguous(1 - rows, rows)]
-    readings.append(Positions.contiguous(-(rows // 2), rows))
+    readings = [
+        *(all_offsets, positions.offsets()),
+        *(Positions.contiguous(first, rows) for first in (1 - rows, -(rows // 2))),
+        positions,
+    ][:: -1 if positions.ranges[0].start < 0 else 1]
     fitting = [each for each in readings if each.count == rows]
     for each in fitting:
         first = replace(e, places=ValuePlaces(position_array(each)[:1]), found=values[:1])

@@ -350,6 +350,8 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
         for other, its_residual in reproducing[1:]
         if its_residual.rows == residual.rows and its_residual.within <= ALIKE * residual.within
         if not plain and other.parts == claim.parts
+        if {why.message for why in claim_causes(other, suspect, its_residual)}
+        != {why.message for why in causes}
     ]
     return with_alternatives(causes, others)
 

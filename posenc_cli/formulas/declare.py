@@ -467,10 +467,10 @@ def parameters_of(build: Callable[..., Any]) -> dict[str, Parameter]:
 class Mistake(Record):
     """A known bug of ports: a description, the frequencies (pairs,) that it gives, and its source.
 
-    The frequencies are for the right parameters, in float64. ``seen`` is an issue or a pull request
-    on GitHub, a release of a library, or a paper. Bugs that nobody was seen to make are not listed:
-    a check still fails on them, and says where. Bugs that apply to any frequencies are not repeated
-    here.
+    The frequencies are for the right parameters, in float64. ``seen`` is an issue, a pull request
+    or a commit on GitHub, a release of a library, or a paper. Bugs that nobody was seen to make are
+    not listed: a check still fails on them, and says where. Bugs that apply to any frequencies are
+    not repeated here.
     """
 
     message: str

@@ -17,7 +17,7 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.errors import PosencError
-from posenc_cli.formulas.context_extension.scaled import rope_dynamic
+from posenc_cli.formulas.context_extension.scaled import rope_dynamic, rope_ntk
 from posenc_cli.formulas.inverse import (
     FACTORS,
     KNOWN_BASES,
@@ -147,8 +147,8 @@ def base_of(reference: Reference) -> float | None:
 
 def ladder_base(frequencies: Reals) -> float:
     """Return the base of a geometric ladder that starts at 1, from its last frequency."""
-    pairs = frequencies.size
-    return float(frequencies[-1] ** (-pairs / (pairs - 1)))
+    with np.errstate(all="ignore"):
+        return float(frequencies[-1] ** (frequencies.size / (1 - frequencies.size)))
 
 
 def number_text(value: float) -> str:
@@ -437,7 +437,7 @@ def alternative_of(
     if own:
         cause, message = _changed_parameters(reference, params, frequencies)
     elif scheme is rope and base_of(reference) is not None:
-        cause, message = Cause.SCALING_MISSING, _unscaled_text(reference, float(params["base"]))
+        cause, message = _without_scaling(reference, float(params["base"]))
     else:
         cause, message = Cause.FREQUENCY_RULE, _other_rule_text(reference, scheme, params)
     return Alternative(cause, message, frequencies, params=params if own else None)
@@ -459,9 +459,9 @@ def _changed_parameters(
         changed = [
             name
             for name in changed
-            if not _equal_frequencies(
-                frequencies, frequencies_of(scheme, {**values, name: reference.params[name]})
-            )
+            if (other := frequencies_of(scheme, {**values, name: reference.params[name]})) is None
+            or other.shape != frequencies.shape
+            or not np.allclose(frequencies, other, rtol=_SAME_RULE, atol=0)
         ]
     base = base_of(reference)
     texts = []
@@ -492,14 +492,20 @@ def _value_words(value: Any) -> str:
     return number_text(value) if isinstance(value, float) else as_text(value)
 
 
-def _unscaled_text(reference: Reference, base: float) -> str:
-    right = base_of(reference)
+def _without_scaling(reference: Reference, base: float) -> tuple[Cause, str]:
+    """Return the cause and the message for plain RoPE with a base, in place of a scaled one."""
+    right, shown = base_of(reference), number_text(base)
     assert right is not None
     if base == right:
-        name = reference.encoding.bound.scheme.name
-        return f"{name} scaling is not applied: the table is plain RoPE, base {number_text(base)}"
-    return (
-        f"the scaling is not applied and the base is {number_text(base)}, not {number_text(right)}"
+        return Cause.SCALING_MISSING, (
+            f"{reference.encoding.bound.scheme.name} scaling is not applied: the table is plain "
+            f"RoPE, base {shown}"
+        )
+    if reference.encoding.bound.scheme in (rope_ntk, rope_dynamic) and base not in KNOWN_BASES:
+        scaled = number_text(ladder_base(reference.frequencies))
+        return Cause.FREQUENCY_RULE, f"the scaled base is {shown}, not {scaled}"
+    return Cause.SCALING_MISSING, (
+        f"the scaling is not applied and the base is {shown}, not {number_text(right)}"
     )
 
 
@@ -536,7 +542,3 @@ def has_amplitude(
     changed = proposal_of(reference.encoding.bound.scheme, Guess(given))
     wanted = (amplitude, reference.scale)
     return changed is not None and any(abs(changed.amplitude - one) <= precise for one in wanted)
-
-
-def _equal_frequencies(a: Reals, b: Reals | None) -> bool:
-    return b is not None and a.shape == b.shape and bool(np.allclose(a, b, rtol=_SAME_RULE, atol=0))

@@ -327,11 +327,7 @@ def _subject_of_columns(
             parts = reference.content.blocks
             own = rotation_with(ColumnPairing.named(repeated, reference.pairs, parts=parts))
         if (repeated, reference.content.layout) == ("half", "interleaved"):
-            # GLM, Helium and DeepSeek store halves and reorder them later.
-            notes.append(
-                "stored as halves, [a a]: right for interleaved pairs only if the code reorders "
-                "the columns (check it with --impl or --rotated)"
-            )
+            # GLM, Helium and DeepSeek store [a a] and reorder the columns later.
             right = own
         return Subject(SubjectKind.TABLES, name, own, right, notes=tuple(notes))
     own = half_table

@@ -427,6 +427,19 @@ def test_rows_of_offsets_may_have_a_row_for_each_query_and_key(call, tmp_path):
     assert (call(*asked)[0], "key-query" in call(*asked)[1]) == (1, True)
 
 
+def test_positions_may_be_the_offsets_of_rows(call, tmp_path):
+    """Rows of the offsets −19 to 19 were read as those of −38 to 0."""
+    weights = np.random.default_rng(0).normal(size=(17, 8)).astype(np.float32)
+    np.save(tmp_path / "w.npy", weights)
+    rows = weights[np.clip(np.arange(-19, 20), -8, 8) + 8]
+    asked = ("check", "r.npy", "-s", "shaw", "-d", "8", "--set", "weights=w.npy")
+    asked = (*asked, "--positions=-19:20")
+    np.save(tmp_path / "r.npy", rows)
+    assert call(*asked)[0] == 0
+    np.save(tmp_path / "r.npy", rows[::-1])
+    assert (call(*asked)[0], "key-query" in call(*asked)[1]) == (1, True)
+
+
 @pytest.mark.parametrize("count", [1, 3, 12])
 def test_another_number_of_slopes_is_a_shape_of_its_own(count):
     """One negative slope for eight heads ended in an IndexError."""

@@ -317,6 +317,11 @@ OTHERS = {
         XL,
     ),
     "speechbrain's": ("transformer-xl", "key-query", "not negated", halves(np.abs(OFFSETS)), XL),
+    "bits from the lowest": (
+        *("binary", "parameter", "^parameter: order is lsb-first, not msb-first$"),
+        AT[:, None] >> np.arange(8) & 1,
+        {"dim": 8},
+    ),
     "bfloat16 positions": (
         *("sinusoidal", "position-precision", "positions were rounded to bfloat16"),
         alternating(round_to_half(np.arange(600.0), "bfloat16")),
@@ -366,6 +371,14 @@ SCORES = {
         "position-offset",
         r"keys are shifted by \+1",
         alibi(distances=-np.abs(AWAY + 1)),
+    ),
+    "queries from 0 beside a cache": (
+        *("position-offset", "^position-offset: queries count from 0, not from 16$"),
+        alibi(distances=-np.abs(POSITIONS[None] - POSITIONS[:4, None])),
+    ),
+    "a query from 0 beside a cache": (
+        *("position-offset", "^position-offset: queries count from 0, not from 19$"),
+        alibi(distances=-np.abs(POSITIONS[None])),
     ),
     "Falcon's": ("scale", "1/√64", alibi() / 8),
     "base 2": ("scale", "log2 e", alibi() / math.log(2)),

@@ -68,9 +68,10 @@ def test_the_tables_that_came_with_them_pass(name, golden):
     right = rope.reference(scheme, **given)
     found = rope.of_tables(cos, arrays["sin"], right, spec(arrays["positions"]))
     assert found.ok, found.findings
-    # DeepSeek's tables repeat in halves: the rotation brings its columns to that order.
-    kept = any("stored as halves" in note for note in found.subject.notes)
-    assert kept == (name == "rope_apply_deepseek_v3_interleave")
+    # DeepSeek's tables have the layout half: the rotation brings its columns to that order.
+    pairing = found.subject.own.pairing
+    reordered = pairing is not None and pairing.layout != right.content.layout
+    assert reordered == (name == "rope_apply_deepseek_v3_interleave")
 
 
 @pytest.mark.long

@@ -201,8 +201,12 @@ def test_line_1_says_that_halves_suit_interleaved_pairs_only_with_code_that_reor
         ("half", ""),
     ):
         status, out, _ = call(*asked, "--layout", layout, "--json")
-        rest = json.loads(out)["verdict"].partition(f"layout={layout}")[2]
+        document = json.loads(out)
+        rest = document["verdict"].partition(f"layout={layout}")[2]
         assert (status, rest) == (0, condition)
+        notes = " ".join(document["notes"])
+        assert notes.count("order of the columns") == bool(condition), notes
+        assert "halves" not in notes
 
 
 def test_the_next_step_of_transposed_tables_is_to_transpose_them(call, tmp_path):

@@ -130,6 +130,18 @@ def changed(values, pair, number):
         ),
         (
             {"scheme": "rope-ntk", "factor": 4.0},
+            ladder(128, 1e4 * 4 ** (128 / 127)),
+            RULE,
+            "scaled with the exponent d/(d − 1), not d/(d − 2)",
+        ),
+        (
+            {"scheme": "rope-dynamic", "factor": 4.0, "seq_len": 4096},
+            ladder(128, 1e4 * 5 ** (128 / 125)),
+            RULE,
+            "the scaled base is 51969",
+        ),
+        (
+            {"scheme": "rope-ntk", "factor": 4.0},
             ntk(128, 1e4, 7.3),
             RULE,
             "the factor is 7.3, not 4",

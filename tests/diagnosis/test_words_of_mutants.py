@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from posenc_cli.diagnosis.diagnose import diagnose
+from posenc_cli.inference.formats import round_to_half
 from tests.checks import rope
 from tests.diagnosis.mutants import MUTANTS
 from tests.diagnosis.test_mutants import examined, reference
@@ -52,6 +53,20 @@ def test_two_numbers_of_a_rule_that_give_the_same_are_both_said():
     said = messages_of(dynamic(64, 1e4, 4, 65536, 4096), right)
     assert "the base is scaled for a length of 65536" in said
     assert "the factor is 20, not 4" in said
+
+
+@pytest.mark.long
+def test_two_roundings_are_not_repeated_as_an_alternative():
+    """Rounded frequencies are a rule of their own too."""
+    right = rope.reference("rope", dim=64, layout="half")
+    rates = round_to_half(ladder(64, 1e4), "bfloat16")
+    angles = np.outer(round_to_half(np.arange(700.0), "bfloat16"), rates)
+    tables = (np.tile(part, 2).astype(np.float32) for part in (np.cos(angles), np.sin(angles)))
+    causes = diagnose(rope.of_tables(*tables, right, "0:700"))
+    assert [(why.cause, why.alike) for why in causes] == [
+        ("position-precision", ()),
+        ("inv-freq-precision", ()),
+    ]
 
 
 @pytest.mark.long

@@ -108,8 +108,10 @@ def test_the_docstring_documents_the_scheme_without_its_doctests():
 
 
 LISTS = {"short_factor": "1,1.5,2,3", "long_factor": "1,2,4,8"}
-WITNESS = re.compile(r"[\w.-]+/[\w.-]+#\d+|[\w-]+ \d+\.\d+\.\d+|.*arXiv:\d{4}\.\d{5}.*")
-"""An issue or a pull request on GitHub, a release of a library, or a paper."""
+WITNESS = re.compile(
+    r"[\w.-]+/[\w.-]+(#\d+|@[\da-f]{7})|[\w-]+ \d+\.\d+\.\d+|.*arXiv:\d{4}\.\d{5}.*"
+)
+"""An issue, a pull request or a commit on GitHub, a release of a library, or a paper."""
 
 
 @pytest.mark.parametrize("name", [one.name for one in schemes_of("rotary") if one.mistakes])

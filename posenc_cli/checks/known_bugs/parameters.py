@@ -104,7 +104,9 @@ def _parameter_change(e: Expected, **others: Any) -> Change:
     return Change(
         " and ".join(f"{name} is {found}, not {own}" for name, (found, own) in texts.items()),
         others,
-        code=_CODES.get(next(iter(others)), BugCode.PARAMETER),
+        code=_CODES.get(
+            "" if "order" in others and not e.is_waves else next(iter(others)), BugCode.PARAMETER
+        ),
         remedy=f"compute with {right}, or check against {wrong}",
     )
 
@@ -303,11 +305,10 @@ def _with_slopes(e: Expected, text: str, slopes: Any, right: Reals) -> Change:
 
 
 def _coarse_frequencies(e: Expected) -> Iterator[Change]:
-    if not e.is_waves:
-        return
-    for half in HALVES:
-        rates = partial(round_to_half, dtype=half)
-        yield Change(f"the frequencies were rounded to {half}", rates=rates)
+    for half in HALVES if e.is_waves else ():
+        yield Change(
+            f"the frequencies were rounded to {half}", rates=partial(round_to_half, dtype=half)
+        )
 
 
 BUGS = (
@@ -339,7 +340,7 @@ BUGS = (
         BugCode.PARAMETER,
         _measured_parameters,
         "use the reference's values",
-        f"{GITHUB}chijames/KERPLE (its parameters are trained)",
+        f"{GITHUB}NVIDIA-NeMo/Speech/pull/6666, {GITHUB}chijames/KERPLE/issues/3",
         ("scores",),
         solves=True,
     ),

@@ -212,9 +212,16 @@ def _moved_and_clipped(
     return places.moved(lambda at: np.clip(move(np.asarray(at, np.int64)), 0, last))
 
 
-def _moved_keys(_: Expected) -> Iterator[Change]:
+def _moved_keys(e: Expected) -> Iterator[Change]:
+    """Yield keys shifted by one, and queries that count from 0 although earlier keys are cached."""
     for by in (1, -1):
         yield Change(f"keys are shifted by {by:+d}", places=partial(_shifted_keys, by=by))
+    cached = int(e.places.at.min())
+    if cached > 0:
+        yield Change(
+            f"queries count from 0, not from {cached}",
+            places=lambda p, _: ValuePlaces(p.at - cached, p.keys),
+        )
 
 
 def _shifted_keys(places: ValuePlaces, _: Expected, *, by: int) -> ValuePlaces:
@@ -339,7 +346,8 @@ BUGS = (
         BugCode.POSITION_OFFSET,
         _moved_keys,
         "count queries and keys from the same position",
-        f"{GITHUB}vllm-project/vllm/pull/945, {GITHUB}lucidrains/x-transformers/pull/103",
+        f"{GITHUB}vllm-project/vllm/pull/945, {GITHUB}lucidrains/x-transformers/pull/103, "
+        f"{GITHUB}huggingface/candle/pull/899",
         ("scores", "buckets"),
         examples=_usual_key_moves,
     ),

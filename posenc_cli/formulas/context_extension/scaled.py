@@ -222,16 +222,20 @@ def _linear_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     )
 
 
-def _ntk_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
-    yield _without_exponent(xp, params, params["factor"])
-
-
-def _without_exponent(xp: Any, params: Mapping[str, Any], multiplier: float) -> Mistake:
-    """Return the base multiplied by ``multiplier`` itself, without the exponent."""
-    return Mistake(
+def _other_exponents(
+    xp: Any, params: Mapping[str, Any], multiplier: float | None = None
+) -> Iterator[Mistake]:
+    """Yield the base scaled by ``multiplier``, or the factor, with exponents 1 and d/(d − 1)."""
+    columns, scale = 2 * pair_count(params), multiplier or params["factor"]
+    yield Mistake(
         "the base is scaled by the factor without its exponent d/(d − 2)",
-        plain_frequencies(xp, params, params["base"] * multiplier),
+        plain_frequencies(xp, params, params["base"] * scale),
         "Eyeline-Labs/CineScale#7",
+    )
+    yield Mistake(
+        "the base is scaled with the exponent d/(d − 1), not d/(d − 2)",
+        plain_frequencies(xp, params, params["base"] * scale ** (columns / (columns - 1))),
+        "yichengup/ComfyUI_ycHunyuanVideoFoley@b62f942",
     )
 
 
@@ -243,7 +247,7 @@ def dynamic_base(params: Mapping[str, Any], length: Any) -> Any:
 
 
 def _dynamic_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Yield the base scaled for another length, by Qwen's rule, or without its exponent."""
+    """Yield the base scaled for another length, by Qwen's rule, or with another exponent."""
     limit, factor, pairs = params["max_position_embeddings"], params["factor"], pair_count(params)
     fixed = int(min(limit * factor, LARGEST_POSITION))
     for length in dict.fromkeys(length for length in (fixed, *CONTEXTS) if length > limit):
@@ -261,7 +265,7 @@ def _dynamic_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
             plain_frequencies(xp, params, params["base"] * doubled ** (pairs / (pairs - 1))),
             "InternLM/lmdeploy#536",
         )
-        yield _without_exponent(xp, params, factor * times - (factor - 1))
+        yield from _other_exponents(xp, params, factor * times - (factor - 1))
 
 
 def _proportional_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
@@ -310,7 +314,7 @@ def rope_linear(
     formula="θ_i = b^(−2i/d), b = base · factor^(d/(d − 2))",
     convention="Hunyuan calls the factor alpha.",
     inverse=_ntk_inverse,
-    mistakes=_ntk_mistakes,
+    mistakes=_other_exponents,
 )
 def rope_ntk(
     *,
