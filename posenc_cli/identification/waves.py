@@ -92,7 +92,7 @@ do not pay it."""
 _UNUSUAL = 0.5
 """Extra cost of fractional or fast falling positions for a rotary table: timesteps of diffusion
 models are likelier."""
-_UNWRITTEN, _WRITTEN = 2.0, 10**6
+_UNWRITTEN, _WRITTEN = 2.0, 10**4
 """Extra cost of positions whose denominator exceeds the second number: nobody writes such
 fractions."""
 _TESTS_BETWEEN, _BY_CHANCE = 64, 1e-3
