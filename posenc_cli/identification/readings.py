@@ -9,11 +9,13 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from posenc_cli.files.source import release
+from posenc_cli.formulas.inverse import KNOWN_BASES, SPARE, STEEPEST, snap
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.evidence import without_ones
 from posenc_cli.inference.fitting import median, spread
@@ -296,6 +298,24 @@ def function_views(evidence: Evidence) -> Iterator[View]:
                 amplitude=signal.amplitude,
                 errors=signal.errors,
             )
+
+
+def bases_of_pairs(rates: Reals, errors: Reals) -> list[float]:
+    """Return the bases of a ladder that fit the rates (n,) of its pairs 1 to n, known ones first.
+
+    A rate that is no number, or whose error is not finite, does not count.
+    """
+    with np.errstate(all="ignore"):
+        shares = np.arange(1, rates.size + 1) / (rates.size + 1)
+        weights = np.nan_to_num((shares * rates / errors) ** 2)
+        total = weights.sum()
+        mean = float(weights @ np.nan_to_num(-np.log(rates) / shares) / total)
+    if not 0 < mean < STEEPEST:
+        return []
+    base = math.exp(mean)
+    error = base / math.sqrt(total)
+    near = [number for number in KNOWN_BASES if abs(number - base) <= error]
+    return [*dict.fromkeys((*near, snap(base, error), snap(base, error / SPARE)))]
 
 
 def _wave_views(pairs: ComplexRows, evidence: Evidence, **rest: Any) -> Iterator[View]:

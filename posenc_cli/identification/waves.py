@@ -24,6 +24,7 @@ from posenc_cli.formulas.rotary import rope, xpos
 from posenc_cli.formulas.sinusoids import sinusoidal, transformer_xl
 from posenc_cli.identification.readings import (
     are_multiples,
+    bases_of_pairs,
     function_views,
     reads_columns,
     real_matrix,
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.identification.readings import View
     from posenc_cli.inference.evidence import Evidence
-    from posenc_cli.numerics.arrays import ComplexRows, Integers, Reals
+    from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals
 
     FindPositions = Callable[[bytes], "list[SampledPositions]"]
     """Frequencies of a proposal, as the bytes of float64, → possible positions of the rows."""
@@ -120,6 +121,8 @@ _MOST_TOKENS = 1 << 13
 """Longest prompt to try: the positions of all its tokens are solved."""
 _SLIGHT = 1e-5
 """Relative uncertainty of an amplitude stored in a format with a 24-bit significand."""
+_FLOAT32 = 1e-7
+"""Error of an entry in the first rows of float32 code, in units of the largest one."""
 _NEAR = 0.1
 """Largest mean error of a distorted table in its first rows, as a fraction of the mean entry size.
 """
@@ -417,22 +420,42 @@ def fallback_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
             (proposal.scheme, proposal.given, proposal.cost + _UNREAD)
             for proposal in (_known_rotations(pairs, KNOWN_BASES[:8]) if pairs else ())
         ]
-        growing = itertools.product(KNOWN_BASES[:2] if pairs else (), ("query", "key"))
-        known += [
-            (xpos.name, {"dim": 2 * pairs, "base": base, "side": side}, _LOOKED_UP + _UNREAD + 1)
-            for base, side in growing
-        ]
-        for layout, (scheme, given, cost) in itertools.product(layouts, known):
-            hypothesis = Hypothesis(
-                scheme,
-                {**given, "layout": layout},
-                tables,
-                evidence.rows,
-                cost=cost,
-                hidden=() if shown else ("layout",),
-            )
-            if _comes_near(hypothesis, evidence):
-                yield hypothesis
+        for layout in layouts if pairs else ():
+            own = slice(pairs) if layout == "half" else slice(0, width, columns)
+            growing = _growing_encodings(evidence.sample[0][:3, own], evidence.rounding)
+            for scheme, given, cost in (*known, *growing):
+                hypothesis = Hypothesis(
+                    scheme,
+                    {**given, "layout": layout},
+                    tables,
+                    evidence.rows,
+                    cost=cost,
+                    hidden=() if shown else ("layout",),
+                )
+                if _comes_near(hypothesis, evidence):
+                    yield hypothesis
+
+
+def _growing_encodings(
+    rows: RealRows, rounding: float
+) -> Iterator[tuple[str, Mapping[str, Any], float]]:
+    """Yield xPos whose three rows (3, pairs) of cosines or sines these are: scheme, given, cost.
+
+    With the growth g from row to row, g · y₀ + y₂ / g is 2 · cos(frequency) · y₁.
+    """
+    if len(rows) < 3 or rows.dtype.kind == "c":
+        return
+    for side in ("query", "key"):
+        given = {"dim": 2 * rows.shape[1], "side": side}
+        growth = xpos.bind(given).rotation.waves.growth
+        assert growth is not None
+        g = np.asarray(growth.bases(np), np.float64) ** (1 / growth.span)
+        cosines = (g * rows[0] + rows[2] / g) / (2 * rows[1])
+        rates = np.arccos(cosines)
+        sizes = np.abs(rows).max(axis=0) / np.abs(rows[1])
+        errors = (_FLOAT32 + 4 * rounding) * sizes / np.sin(rates)
+        for base in bases_of_pairs(rates[1:], errors[1:]):
+            yield xpos.name, {**given, "base": base}, _LOOKED_UP + _UNREAD + 1
 
 
 def _comes_near(hypothesis: Hypothesis, evidence: Evidence) -> bool:

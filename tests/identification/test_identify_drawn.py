@@ -35,6 +35,9 @@ LINES = {
         "rope-llama3", {**LINE, "base": 31415.93, "factor": 3.14159}, "369:433", "angles",
     ),
     "cosines that grow": ("xpos", {"dim": 64}, "0:256", "cos"),
+    "sines that shrink, of another base": (
+        "xpos", {"dim": 96, "base": 64321.0, "side": "key"}, "0:301", "sin-full"
+    ),
     "sines less than a turn": ("rope-linear", {**LINE, "factor": 32.0}, "0:64", "sin-full"),
 }  # fmt: skip
 """Rotations along one axis that were not recognized before."""
