@@ -315,7 +315,8 @@ def bases_of_pairs(rates: Reals, errors: Reals) -> list[float]:
     base = math.exp(mean)
     error = base / math.sqrt(total)
     near = [number for number in KNOWN_BASES if abs(number - base) <= error]
-    return [*dict.fromkeys((*near, snap(base, error), snap(base, error / SPARE)))]
+    snapped = (snap(base, error / SPARE**n) for n in range(6))  # entries are often more exact
+    return [*dict.fromkeys((*near, *snapped))]
 
 
 def _wave_views(pairs: ComplexRows, evidence: Evidence, **rest: Any) -> Iterator[View]:

@@ -73,6 +73,9 @@ OTHERS = {
     "RoPE-Mixed, drawn": ("rope-mixed", {"dim": 48, "grid": "6x7", "seed": 2}, None, "cos-sin"),
     "RoPE-Mixed, cosines": ("rope-mixed", {"dim": 16, "grid": "5x8"}, None, "cos-full"),
     "RoPE-Mixed, sines": ("rope-mixed", {"dim": 32, "grid": "8x9", "base": 256.0}, None, "sin"),
+    "RoPE-Mixed of another base": (
+        "rope-mixed", {"dim": 64, "grid": "13x10", "seed": 1, "base": 64321.0}, None, "cos-sin"
+    ),
     "Swin": ("swin", {"heads": 4, "window_size": "4x6", "seed": 1}, 24, None),
     "BEiT": ("swin", {"heads": 2, "class_token": True}, 50, None),
     "Swin V2": ("swin-v2", {"heads": 4, "pretrained_window_size": "6x6"}, 64, None),
