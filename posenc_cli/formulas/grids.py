@@ -409,8 +409,9 @@ def rope_axial(
     def frequencies(xp: Any) -> Any:
         if chosen.rule in _DEALT:
             same = len(followed) if chosen.rule == "woven" else 1
-            kept = [pair // same * same for pair in range(rotated // 2)]
-            return ladder(xp, rotated, ladder_base)[kept]
+            return ladder(xp, rotated, ladder_base)[
+                [pair // same * same for pair in range(rotated // 2)]
+            ]
         return xp.concat(
             [
                 chosen.frequencies(xp, pairs, ladder_base, grid[axis], place) / lines[axis].parts
@@ -418,9 +419,11 @@ def rope_axial(
             ]
         )
 
-    of_pairs = [axis for axis, pairs in zip(followed, counts, strict=True) for _ in range(pairs)]
-    if chosen.rule in _DEALT:
-        of_pairs = [*followed] * counts[0]
+    of_pairs = (
+        [*followed] * counts[0]
+        if chosen.rule in _DEALT
+        else [axis for axis, pairs in zip(followed, counts, strict=True) for _ in range(pairs)]
+    )
     if axes is None:
         coordinates = _on_grid(grid, of_pairs, [(line.first, line.step) for line in lines])
         parts = [chosen.parts(count) * line.parts for count, line in zip(grid, lines, strict=True)]

@@ -143,6 +143,13 @@ def real_matrix(evidence: Evidence) -> RealRows | None:
     return values if one else None
 
 
+def row_of_numbers(evidence: Evidence) -> Reals | None:
+    """Return the sample if it is one row of finite numbers of at least 0, else None."""
+    values = evidence.sample[0]
+    row = values.ndim == 1 and len(evidence.arrays) == 1 and values.dtype.kind != "c"
+    return values if row and (np.isfinite(values) & (values >= 0)).all() else None
+
+
 def _repeated_readings(values: NumberArray) -> Iterator[tuple[str, str | None, int, NumberArray]]:
     """Yield the readings of a matrix that repeats its values, then the matrix as it is.
 
@@ -388,10 +395,9 @@ def possible_forms(evidence: Evidence) -> Iterator[Evidence]:
 
 def periods_read(evidence: Evidence) -> Evidence | None:
     """Return 1/x of one row, which may hold periods as MLX's ``freqs`` of ``mx.fast.rope`` does."""
-    values = np.asarray(evidence.sample[0])
-    if values.dtype.kind == "c" or not (np.isfinite(values) & (values > 0)).all():
+    values, stored = row_of_numbers(evidence), real_format(evidence.stored)
+    if values is None or not values.all():
         return None
-    stored = real_format(evidence.stored)
     rounded = widen(narrow(1 / np.asarray(values, np.float64), None, stored), stored)
     return _inner_evidence(evidence, (rounded,), "periods, 1/frequency")
 
