@@ -116,6 +116,8 @@ OTHERS = {
         None,
         "cos-full",
     ),
+    "shares, every ninth": ("normalized", {"dim": 16}, "0:900:9", None),
+    "binary numbers, falling": ("binary", {"dim": 16}, "511:300:-1", None),
     "shares, falling": ("normalized", {"dim": 256}, "147:-1:-1", None),
 }  # fmt: skip
 """What was not recognized before, of every kind."""
