@@ -272,17 +272,18 @@ _SINUSOIDAL = {
     formula=(
         "the pairs of each axis rotate by x · θ_i, θ_i = base^(−i/n) of the n pairs of the axis; "
         "pixtral: base^(−2i/2n) for rows, base^(−(2i+1)/2n) for columns; hunyuan-image-3: the "
-        "same, rows and columns dealt out pair by pair; dinov3: by 2π · c · θ_i, "
-        "c the centre of a patch, where the image goes from −1 to 1; liere: by "
-        "c · e^(−4i/(n − 1)), c from 0 at the first place to 1 at the last; eva-pixels: by "
-        "c · π · (base/2)^(i/(n − 1)), c from −1 at the first place to 1 at the last; "
-        "lucidrains-pixel: by c · π · (1 + (base/2 − 1) · i/(n − 1))"
+        "same, rows and columns dealt out pair by pair; moonvit: columns and rows alternate, each "
+        "with its own ladder; dinov3: by 2π · c · θ_i, c the centre of a patch, where the image "
+        "goes from −1 to 1; liere: by c · e^(−4i/(n − 1)), c from 0 at the first place to 1 at "
+        "the last; eva-pixels: by c · π · (base/2)^(i/(n − 1)), c from −1 at the first place to 1 "
+        "at the last; lucidrains-pixel: by c · π · (1 + (base/2 − 1) · i/(n − 1))"
     ),
     convention=(
-        "Order of the axes: rows, columns; llama4: columns, rows; video (wan, hunyuan-video, "
-        "cogvideox): frames, rows, columns. Dimensions per axis: equal shares; wan: 44, 42, 42 "
-        "of 128 (p − 2⌊p/3⌋, ⌊p/3⌋, ⌊p/3⌋ of p pairs); hunyuan-video: 16, 56, 56 of 128 (Flux: "
-        "base=10000; Qwen-Image: and origin of half the grid); cogvideox: 16, 24, 24 of 64 "
+        "Order of the axes: rows, columns; llama4, moonvit (Kimi-VL's vision encoder): columns, "
+        "rows; video (wan, hunyuan-video, cogvideox): frames, rows, columns. Dimensions per axis: "
+        "equal shares; wan: 44, 42, 42 of 128 (p − 2⌊p/3⌋, ⌊p/3⌋, ⌊p/3⌋ of p pairs); "
+        "hunyuan-video: 16, 56, 56 of 128 (Flux: base=10000; Qwen-Image: and origin of half the "
+        "grid); cogvideox: 16, 24, 24 of 64 "
         "(Z-Image: base=256); flux2 (frame, row, column, token): 32 each of 128. Layout: half "
         "over all columns (pixtral, qwen2-vl, hunyuan-image-3, dinov3: HWHW), half within each "
         "axis (gemma4: HHWW), interleaved (all others). llama4 counts from 1. eva and eva-pixels"
@@ -335,6 +336,7 @@ def rope_axial(
             "cogvideox",
             "flux2",
             "hunyuan-image-3",
+            "moonvit",
         ],
         Param("model that defines the convention", source="Pixtral"),
     ] = "pixtral",
@@ -405,8 +407,11 @@ def rope_axial(
     lines = chosen.lines(convention, grid, origin, base_size)
 
     def frequencies(xp: Any) -> Any:
-        if chosen.rule == "dealt":
-            return ladder(xp, rotated, ladder_base)
+        if chosen.rule in _DEALT:
+            same = len(followed) if chosen.rule == "woven" else 1
+            return ladder(xp, rotated, ladder_base)[
+                [pair // same * same for pair in range(rotated // 2)]
+            ]
         return xp.concat(
             [
                 chosen.frequencies(xp, pairs, ladder_base, grid[axis], place) / lines[axis].parts
@@ -414,9 +419,11 @@ def rope_axial(
             ]
         )
 
-    of_pairs = [axis for axis, pairs in zip(followed, counts, strict=True) for _ in range(pairs)]
-    if chosen.rule == "dealt":
-        of_pairs = [*followed] * counts[0]
+    of_pairs = (
+        [*followed] * counts[0]
+        if chosen.rule in _DEALT
+        else [axis for axis, pairs in zip(followed, counts, strict=True) for _ in range(pairs)]
+    )
     if axes is None:
         coordinates = _on_grid(grid, of_pairs, [(line.first, line.step) for line in lines])
         parts = [chosen.parts(count) * line.parts for count, line in zip(grid, lines, strict=True)]
@@ -443,9 +450,10 @@ class _AxisRotation(Record):
 
     ``rule`` sets the frequencies and coordinates:
 
-    - ``count``, ``turns``, ``dealt``: places are counted from ``origin``. ``count`` has one ladder
-      per axis. The others have one ladder whose frequencies the axes take alternately; ``dealt``
-      also keeps the pairs in the order of that ladder.
+    - ``count``, ``turns``, ``dealt``, ``woven``: places are counted from ``origin``. ``count`` has
+      one ladder per axis. ``turns`` and ``dealt`` have one ladder whose frequencies the axes take
+      alternately; ``dealt`` also keeps the pairs in the order of that ladder. ``woven`` has one
+      ladder per axis, and the pairs alternate between the axes.
     - ``centres``: coordinates are patch centres, −1 … 1 across the image, in half turns.
     - ``to-one``: coordinates go from 0 to 1, and frequencies from 1 to 1/base, or to e^−4 without a
       base.
@@ -461,7 +469,9 @@ class _AxisRotation(Record):
     blocks: int = 1
     order: Literal["hw", "wh"] = "hw"
     origin: int = 0
-    rule: Literal["count", "turns", "dealt", "centres", "to-one", "octaves", "even"] = "count"
+    rule: Literal["count", "turns", "dealt", "woven", "centres", "to-one", "octaves", "even"] = (
+        "count"
+    )
     shares: tuple[int, ...] = ()
     spread: bool = False
 
@@ -531,7 +541,7 @@ class _AxisRotation(Record):
 
         Raises: InvalidInput if the model or the grid does not allow this origin or base_size.
         """
-        counted = self.rule in ("count", "turns", "dealt")
+        counted = self.rule in ("count", "turns", *_DEALT)
         if origin is not None and (not counted or len(origin) != len(grid)):
             raise InvalidInput(
                 f"--set origin {as_text(origin)}: "
@@ -574,6 +584,8 @@ class _AxisRotation(Record):
 
 
 _THIRDS = (1, 1, 1)
+_DEALT = ("dealt", "woven")
+"""Rules by which the pairs alternate between the axes."""
 
 _ROTARY = {
     "pixtral": _AxisRotation(rule="turns"),
@@ -589,6 +601,7 @@ _ROTARY = {
     "hunyuan-video": _AxisRotation(base=256.0, layout="interleaved", shares=(2, 7, 7)),
     "cogvideox": _AxisRotation(layout="interleaved", shares=(2, 3, 3)),
     "hunyuan-image-3": _AxisRotation(rule="dealt"),
+    "moonvit": _AxisRotation(layout="interleaved", order="wh", rule="woven"),
     "flux2": _AxisRotation(base=2000.0, layout="interleaved", shares=(1, 1, 1, 1)),
 }
 

@@ -441,7 +441,7 @@ _NEARLY = 64.0
 """Largest error of a trial to refine, in units of its tolerance and of float32 code's."""
 _FAR = 0.01
 """Largest relative step of a parameter; longer ones lead nowhere."""
-_BETTER, _GIVEN = 0.5, 0.97
+_BETTER, GIVEN = 0.5, 0.97
 """Refined numbers must leave at most this share of the bits, and reproduce this share of the
 entries; otherwise they may fit noise."""
 _MANY_CELLS, _MOSTLY_RIGHT = 16, 0.75
@@ -488,7 +488,7 @@ def _is_better(sharper: Trial, best: Trial, evidence: Evidence) -> bool:
     if coarse and sharper.hypothesis.uncertainty and not best.hypothesis.uncertainty:
         many = evidence.count >= _MANY_CELLS and best.equal <= _MOSTLY_RIGHT
         return sharper.equal == 1 and many
-    return sharper.equal >= _GIVEN or (not coarse and len(evidence.shape) > 1)
+    return sharper.equal >= GIVEN or (not coarse and len(evidence.shape) > 1)
 
 
 def _with_numbers(

@@ -19,6 +19,7 @@ from posenc_cli.encoding.scores import score_rule
 from posenc_cli.files.source import release
 from posenc_cli.formulas.alibi import alibi, rules_of
 from posenc_cli.formulas.inverse import Guess, MeasuredScores
+from posenc_cli.identification.readings import row_of_numbers
 from posenc_cli.inference.candidates import guesses_until_error, schemes_of
 from posenc_cli.inference.fitting import median, spread
 from posenc_cli.inference.tolerance import unit
@@ -154,10 +155,8 @@ def _pair_guesses(scheme: Scheme, given: dict[str, Any], profile: BiasProfile) -
 
 def slope_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     """Yield ALiBi with one row of numbers as its slopes."""
-    values = np.asarray(evidence.sample[0])
-    if len(evidence.arrays) != 1 or values.ndim != 1 or values.dtype.kind == "c":
-        return
-    if not np.isfinite(values).all() or not (values > 0).all():
+    values = row_of_numbers(evidence)
+    if values is None or not values.all():
         return
     limit = 3e-6 + 4 * evidence.rounding + values.size * 1e-7
     for max_bias, rule, _ in rules_of(values.tolist(), limit):
@@ -255,9 +254,8 @@ def profile_of(
     single = array.ndim == 2
     cube = array[None] if single else array
     queries, keys = cube.shape[1:]
-    if keys < 3 or queries not in (1, keys) or (single and queries == 1):
-        return None
-    if cube.shape[0] > _MOST_HEADS:
+    lone = single and queries == 1
+    if keys < 3 or queries not in (1, keys) or lone or cube.shape[0] > _MOST_HEADS:
         return None
     ways = _query_rows(queries)
     if number is not None:

@@ -32,6 +32,7 @@ from posenc_cli.formulas.mixed import rope_mixed
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.identification.readings import (
     bare_views,
+    bases_of_pairs,
     reads_columns,
     unreduced_views,
     views,
@@ -567,8 +568,10 @@ def _scale_parameters(
                 yield {"base_size": _sides_text(np.round(spread)), "interpolation_scale": (whole,)}
                 break
         usual = np.full(sides.size, _USUAL_SIDE)
-        bases: tuple[tuple[dict[str, Any], Reals], ...]
-        bases = ({}, 1 / shares), ({"base_size": _sides_text(usual)}, usual / sides)
+        bases: tuple[tuple[dict[str, Any], Reals], ...] = (
+            ({}, 1 / shares),
+            ({"base_size": _sides_text(usual)}, usual / sides),
+        )
         for base, exact in bases:
             scales = [
                 snap(scale, scale * e) for scale, e in zip(exact.tolist(), errors, strict=True)
@@ -690,19 +693,10 @@ def _mixed_hypotheses(view: View, evidence: Evidence, rounding: float) -> Iterat
 
 def _drawn_bases(view: View, cos: float, limit: float) -> list[float]:
     """Return the bases that fit the angles of the first half's pairs at the second place."""
-    half = view.count // 2
-    index, cells = np.arange(1, half), view.pairs[1, 1:half]
-    angles, steep = np.angle(cells), np.ones(half - 1)
-    if view.function == "cos":
-        angles = np.arccos(np.clip(cells.real, -1, 1))
-        steep = np.abs(np.sin(angles))
-    elif view.function == "sin":
-        angles = np.arcsin(np.clip(cells.real, -1, 1))
-        steep = np.cos(angles)
+    cells = view.pairs[1, 1 : view.count // 2]
+    own = np.clip(cells.real, -1, 1)
+    other = np.sqrt(1 - own**2)  # the function that a view of only cosines or sines lacks
+    points = {"cos": own + 1j * other, "sin": other + 1j * own}.get(view.function, cells)
+    steep = other if view.function else np.ones(cells.size)
     with np.errstate(all="ignore"):
-        sizes, errors = np.abs(angles / cos), limit / np.abs(steep * cos)  # (pairs,)
-        bases, shares = sizes ** (-half / index), half / index * errors / sizes
-    best = int(np.argmin(np.nan_to_num(shares, nan=np.inf)))
-    base, error = float(bases[best]), float(bases[best] * shares[best])
-    near = [known for known in KNOWN_BASES if abs(known - base) <= error]
-    return [each for each in dict.fromkeys((*near, snap(base, error))) if each > 1]
+        return bases_of_pairs(np.abs(np.angle(points) / cos), limit / np.abs(steep * cos))

@@ -32,8 +32,8 @@ _PARTS = 64
 _ZEROS = "all values are 0, as in a buffer that was never written"
 _SEEDS = 16
 """Seeds of posenc's own tables to try, from 0 on. Chosen by judgement: few users set others."""
-_STEPS = (1, 2, 3, 4, 5, 8, 10, 16)
-"""Steps from row to row of a drawn table to try."""
+_STEPS = range(1, 17)
+"""Steps from row to row of a drawn table, or of shares of a length, to try."""
 _FIRST_ROWS, _DRAWN_CELLS = 640, 1 << 17
 """Rows of a drawn table among which the first row is searched: more than the default 512.
 
@@ -132,7 +132,7 @@ def _binary_hypotheses(values: RealRows, rows: Integers, dim: int) -> Iterator[H
         # evenly.
         step = median(np.diff(positions) / np.diff(rows)) if rows.size >= _COUNTED else 0
         firsts, times = np.unique(positions - step * rows, return_counts=True)
-        if step > 0 and times.max() > _EVENLY * rows.size:
+        if step and times.max() > _EVENLY * rows.size:
             even = (firsts[np.argmax(times)] + step * rows).astype(np.int64)
             yield Hypothesis("binary", {"dim": dim, "order": order}, (None,), even, cost=1.0)
 

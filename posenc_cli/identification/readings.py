@@ -9,11 +9,13 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from posenc_cli.files.source import release
+from posenc_cli.formulas.inverse import KNOWN_BASES, SPARE, STEEPEST, snap
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.evidence import without_ones
 from posenc_cli.inference.fitting import median, spread
@@ -139,6 +141,13 @@ def real_matrix(evidence: Evidence) -> RealRows | None:
     values = evidence.sample[0]
     one = values.ndim == 2 and len(evidence.arrays) == 1 and values.dtype.kind != "c"
     return values if one else None
+
+
+def row_of_numbers(evidence: Evidence) -> Reals | None:
+    """Return the sample if it is one row of finite numbers of at least 0, else None."""
+    values = evidence.sample[0]
+    row = values.ndim == 1 and len(evidence.arrays) == 1 and values.dtype.kind != "c"
+    return values if row and (np.isfinite(values) & (values >= 0)).all() else None
 
 
 def _repeated_readings(values: NumberArray) -> Iterator[tuple[str, str | None, int, NumberArray]]:
@@ -298,6 +307,25 @@ def function_views(evidence: Evidence) -> Iterator[View]:
             )
 
 
+def bases_of_pairs(rates: Reals, errors: Reals) -> list[float]:
+    """Return the bases of a ladder that fit the rates (n,) of its pairs 1 to n, known ones first.
+
+    A rate that is no number, or whose error is not finite, does not count.
+    """
+    with np.errstate(all="ignore"):
+        shares = np.arange(1, rates.size + 1) / (rates.size + 1)
+        weights = np.nan_to_num((shares * rates / errors) ** 2)
+        total = weights.sum()
+        mean = float(weights @ np.nan_to_num(-np.log(rates) / shares) / total)
+    if not 0 < mean < STEEPEST:
+        return []
+    base = math.exp(mean)
+    error = base / math.sqrt(total)
+    near = [number for number in KNOWN_BASES if abs(number - base) <= error]
+    snapped = (snap(base, error / SPARE**n) for n in range(6))  # entries are often more exact
+    return [*dict.fromkeys((*near, *snapped))]
+
+
 def _wave_views(pairs: ComplexRows, evidence: Evidence, **rest: Any) -> Iterator[View]:
     """Yield a view of pairs if they are waves, divided by a growing or constant amplitude."""
     rounding = 4 * evidence.rounding
@@ -367,10 +395,9 @@ def possible_forms(evidence: Evidence) -> Iterator[Evidence]:
 
 def periods_read(evidence: Evidence) -> Evidence | None:
     """Return 1/x of one row, which may hold periods as MLX's ``freqs`` of ``mx.fast.rope`` does."""
-    values = np.asarray(evidence.sample[0])
-    if values.dtype.kind == "c" or not (np.isfinite(values) & (values > 0)).all():
+    values, stored = row_of_numbers(evidence), real_format(evidence.stored)
+    if values is None or not values.all():
         return None
-    stored = real_format(evidence.stored)
     rounded = widen(narrow(1 / np.asarray(values, np.float64), None, stored), stored)
     return _inner_evidence(evidence, (rounded,), "periods, 1/frequency")
 

@@ -22,7 +22,7 @@ import numpy as np
 from posenc_cli.analysis.sampling import positions_of
 from posenc_cli.errors import InvalidInput, quoted_name, sizes_text
 from posenc_cli.formulas.parameters import as_text, brief_text, option_words
-from posenc_cli.identification.attempts import attempts_of_forms, best_of, line_of
+from posenc_cli.identification.attempts import GIVEN, attempts_of_forms, best_of, line_of
 from posenc_cli.identification.waves import prompt_of
 from posenc_cli.inference.candidates import models_of, same_entries
 from posenc_cli.inference.evidence import Evidence
@@ -48,8 +48,6 @@ SHOWN = 5
 _SURPASSED, _ALLOWED_BITS = 2.0, MOST_BITS
 """A candidate is surpassed if its bits exceed this multiple of the fewest, plus these. Noise
 differs by less, and an additional parameter is a fitted one."""
-_GIVEN = 0.97
-"""Share of the entries that a fitted number must reproduce if the table is correctly rounded."""
 _MOST_CELLS = 1 << 26
 """Entries that are read again for candidates after the first, which is always compared with all."""
 
@@ -294,15 +292,14 @@ def _is_surpassed(bits: float, others: Sequence[float]) -> bool:
 
 def _is_fitted_roughly(uncertainty: Mapping[str, float], equal: float) -> bool:
     """Return whether a number was fitted but reproduces too few entries to surpass others."""
-    return bool(uncertainty) and equal < _GIVEN
+    return bool(uncertainty) and equal < GIVEN
 
 
 def _sort_by_evidence(attempts: Sequence[Attempt]) -> list[Attempt]:
     """Sort attempts by the sample: surpassed ones come last."""
-    trials = [attempt.trial for attempt in attempts]
     accepted = [
         trial.bits
-        for trial in trials
+        for trial in (attempt.trial for attempt in attempts)
         if trial.fits_most
         and trial.read_off is None
         and not _is_fitted_roughly(trial.hypothesis.uncertainty, trial.equal)
@@ -327,7 +324,7 @@ def _sort_key(candidate: Candidate) -> tuple[bool, bool, bool, int, bool]:
 
 def _distinct_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
     """Return attempts without repetitions of the same result."""
-    distinct, seen = [], set()
+    distinct: dict[object, Attempt] = {}
     for attempt in attempts:
         trial = attempt.trial
         bound, hypothesis = trial.bound, trial.hypothesis
@@ -338,10 +335,8 @@ def _distinct_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
             *(hypothesis.denominator, hypothesis.multiplier),
             row_positions if attempt.evidence.count == 1 else None,
         )
-        if key not in seen:
-            seen.add(key)
-            distinct.append(attempt)
-    return distinct
+        distinct.setdefault(key, attempt)
+    return [*distinct.values()]
 
 
 def _candidate(attempt: Attempt, counted: Census | None) -> Candidate:
@@ -351,16 +346,14 @@ def _candidate(attempt: Attempt, counted: Census | None) -> Candidate:
     content, rotary = bound.content, bound.scheme.kind == "rotary"
     params = {name: v for name, v in bound.params.items() if name not in hypothesis.hidden}
     positions = _positions(hypothesis, evidence, keyed=content.by == "key")
-    scale = None
-    columns = content.waves is not None
-    if content.waves is not None and rotary and hypothesis.tables != ("inv-freq",):
-        scale = float(content.waves.scale)
+    waves = content.waves
+    has_amplitude = waves is not None and rotary and hypothesis.tables != ("inv-freq",)
     equal_models, fitting_models = _models(attempt, counted)
     return Candidate(
         scheme=bound.scheme.name,
         params=params,
         tables=hypothesis.tables,
-        layout=params.get("layout") if columns else None,
+        layout=params.get("layout") if waves else None,
         positions=positions,
         head=hypothesis.head,
         residual=trial.residual if counted is None else counted.residual,
@@ -368,7 +361,7 @@ def _candidate(attempt: Attempt, counted: Census | None) -> Candidate:
         equal=trial.equal if counted is None else counted.equal / max(counted.cells, 1),
         arithmetic=trial.arithmetic if trial.read_off is None else None,
         rounded=trial.rounded.name,
-        attention_factor=scale,
+        attention_factor=float(waves.scale) if waves and has_amplitude else None,
         uncertainty={k: float(v) for k, v in hypothesis.uncertainty.items() if v},
         notes=(*hypothesis.notes, *_omissions(attempt, counted)),
         models=equal_models,
@@ -397,9 +390,7 @@ def _models(attempt: Attempt, counted: Census | None) -> tuple[tuple[str, ...], 
     if counted is None or not counted.fits_many:
         return (), ()
     names = models_of(trial)
-    if counted.loose == 0 and trial.read_off is None:
-        return names, ()
-    return (), names
+    return (names, ()) if counted.loose == 0 and trial.read_off is None else ((), names)
 
 
 def _omissions(attempt: Attempt, counted: Census | None) -> Iterator[str]:

@@ -24,9 +24,11 @@ from posenc_cli.formulas.rotary import rope, xpos
 from posenc_cli.formulas.sinusoids import sinusoidal, transformer_xl
 from posenc_cli.identification.readings import (
     are_multiples,
+    bases_of_pairs,
     function_views,
     reads_columns,
     real_matrix,
+    row_of_numbers,
     unreduced_views,
     views,
 )
@@ -62,14 +64,14 @@ if TYPE_CHECKING:
 
     from posenc_cli.identification.readings import View
     from posenc_cli.inference.evidence import Evidence
-    from posenc_cli.numerics.arrays import ComplexRows, Integers, Reals
+    from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals
 
     FindPositions = Callable[[bytes], "list[SampledPositions]"]
     """Frequencies of a proposal, as the bytes of float64, → possible positions of the rows."""
 
-_WHOLE_POSITIONS = 1e-3
-"""Largest mean distance on the unit circle at which positions count as whole. Float32 angles of
-whole positions stay below it before entries are rounded; other positions exceed it."""
+_PLACED = 1e-3
+"""Largest mean distance on the unit circle from whole positions. Float32 angles of whole positions
+stay below it before entries are rounded; other positions exceed it."""
 _MISFIT = 0.35
 """Largest mean distance on the unit circle at which positions fit. Bfloat16 angles stay below it;
 chance does not."""
@@ -80,9 +82,6 @@ _SOLVED = 64
 """Rows of the sample whose positions are solved before those of all rows."""
 _EARLY = 24
 """First rows, where angles are small and bfloat16 arithmetic is nearly right."""
-_PLACED = 1e-3
-"""Largest mean distance on the unit circle of a row whose position its phases give: the error of
-float32 arithmetic."""
 _FEWEST_PLACED, _FARTHEST_PLACED = 4, 1 << 17
 """Fewest pairs that determine a position, and the farthest one. With fewer pairs, or farther away,
 some position always fits."""
@@ -92,7 +91,7 @@ do not pay it."""
 _UNUSUAL = 0.5
 """Extra cost of fractional or fast falling positions for a rotary table: timesteps of diffusion
 models are likelier."""
-_UNWRITTEN, _WRITTEN = 2.0, 10**6
+_UNWRITTEN, _WRITTEN = 2.0, 10**4
 """Extra cost of positions whose denominator exceeds the second number: nobody writes such
 fractions."""
 _TESTS_BETWEEN, _BY_CHANCE = 64, 1e-3
@@ -120,6 +119,8 @@ _MOST_TOKENS = 1 << 13
 """Longest prompt to try: the positions of all its tokens are solved."""
 _SLIGHT = 1e-5
 """Relative uncertainty of an amplitude stored in a format with a 24-bit significand."""
+_FLOAT32 = 1e-7
+"""Error of an entry in the first rows of float32 code, in units of the largest one."""
 _NEAR = 0.1
 """Largest mean error of a distorted table in its first rows, as a fraction of the mean entry size.
 """
@@ -127,10 +128,8 @@ _NEAR = 0.1
 
 def frequency_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     """Yield hypotheses for one row of numbers as inverse frequencies."""
-    values = np.asarray(evidence.sample[0])
-    if len(evidence.arrays) != 1 or values.ndim != 1 or values.dtype.kind == "c":
-        return
-    if not np.isfinite(values).all() or (values < 0).any() or not values.any():
+    values = row_of_numbers(evidence)
+    if values is None or not values.any():
         return
     errors = (2e-6 + 3 * evidence.rounding) * values + 1e-12
     rates = Rates(values, errors, 1)
@@ -230,32 +229,29 @@ def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     limit = _PLACED + 8 * evidence.rounding
     find = partial(positions_at, farthest=_FARTHEST_PLACED)
     for view in views(evidence):
-        if view.count < _FEWEST_PLACED or view.growth is not None or view.axes > 1:
+        several = view.growth is not None or max(view.axes, view.parts) > 1
+        any_angles = view.tables == ("angles",) and evidence.rows.size == 1  # those at position 1
+        if view.count < _FEWEST_PLACED or several or any_angles:
             continue
-        if view.parts > 1:
-            continue
-        if view.tables == ("angles",) and evidence.rows.size == 1:
-            continue  # any frequencies are angles, at position 1
         multiplier = _multiplier(view, evidence)
         for scheme, given, frequencies, cost in _common_encodings(view, evidence.shape[1]):
             if any(find(view.pairs[r], frequencies)[1].max() > limit for r in (few[-2:], few)):
                 continue
             positions, misfits = find(view.pairs, frequencies)
-            if misfits.max() > limit or positions.max() > _FARTHEST_PLACED:
-                continue
-            if _is_damaged_line(positions, evidence.rows):
-                continue
-            if not _is_determined(positions, frequencies, evidence.rounding):
-                continue
-            yield Hypothesis(
-                scheme,
-                given if view.layout is None else {**given, "layout": view.layout},
-                (None,) if view.kind == "sinusoidal" else view.tables,
-                positions,
-                cost=cost,
-                hidden=_hidden_parameters(view, evidence.shape[1]),
-                multiplier=multiplier,
-            )
+            if (
+                max(misfits.max() / limit, positions.max() / _FARTHEST_PLACED) <= 1
+                and not _is_damaged_line(positions, evidence.rows)
+                and _is_determined(positions, frequencies, evidence.rounding)
+            ):
+                yield Hypothesis(
+                    scheme,
+                    given if view.layout is None else {**given, "layout": view.layout},
+                    (None,) if view.kind == "sinusoidal" else view.tables,
+                    positions,
+                    cost=cost,
+                    hidden=_hidden_parameters(view, evidence.shape[1]),
+                    multiplier=multiplier,
+                )
 
 
 def prompt_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
@@ -348,10 +344,11 @@ def _is_damaged_line(positions: Integers, rows: Integers) -> bool:
 
 def _common_encodings(view: View, dim: int) -> Iterator[tuple[str, dict[str, Any], Reals, float]]:
     """Yield common encodings with the view's columns: scheme, parameters, frequencies, cost."""
-    if view.kind == "sinusoidal":
-        proposals = _usual_sinusoids(dim, view.columns, view.order, view.odd)
-    else:
-        proposals = _known_rotations(view.count)
+    proposals = (
+        _usual_sinusoids(dim, view.columns, view.order, view.odd)
+        if view.kind == "sinusoidal"
+        else _known_rotations(view.count)
+    )
     for proposal in proposals:
         spare = proposal.frequencies.size - view.count
         if spare == 0 or (spare > 0 and view.kind == "sinusoidal"):  # odd width: one has no pair
@@ -417,22 +414,42 @@ def fallback_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
             (proposal.scheme, proposal.given, proposal.cost + _UNREAD)
             for proposal in (_known_rotations(pairs, KNOWN_BASES[:8]) if pairs else ())
         ]
-        growing = itertools.product(KNOWN_BASES[:2] if pairs else (), ("query", "key"))
-        known += [
-            (xpos.name, {"dim": 2 * pairs, "base": base, "side": side}, _LOOKED_UP + _UNREAD + 1)
-            for base, side in growing
-        ]
-        for layout, (scheme, given, cost) in itertools.product(layouts, known):
-            hypothesis = Hypothesis(
-                scheme,
-                {**given, "layout": layout},
-                tables,
-                evidence.rows,
-                cost=cost,
-                hidden=() if shown else ("layout",),
-            )
-            if _comes_near(hypothesis, evidence):
-                yield hypothesis
+        for layout in layouts if pairs else ():
+            own = slice(pairs) if layout == "half" else slice(0, width, columns)
+            growing = _growing_encodings(evidence.sample[0][:3, own], evidence.rounding)
+            for scheme, given, cost in (*known, *growing):
+                hypothesis = Hypothesis(
+                    scheme,
+                    {**given, "layout": layout},
+                    tables,
+                    evidence.rows,
+                    cost=cost,
+                    hidden=() if shown else ("layout",),
+                )
+                if _comes_near(hypothesis, evidence):
+                    yield hypothesis
+
+
+def _growing_encodings(
+    rows: RealRows, rounding: float
+) -> Iterator[tuple[str, Mapping[str, Any], float]]:
+    """Yield xPos whose three rows (3, pairs) of cosines or sines these are: scheme, given, cost.
+
+    With the growth g from row to row, g · y₀ + y₂ / g is 2 · cos(frequency) · y₁.
+    """
+    if len(rows) < 3 or rows.dtype.kind == "c":
+        return
+    for side in ("query", "key"):
+        given = {"dim": 2 * rows.shape[1], "side": side}
+        growth = xpos.bind(given).rotation.waves.growth
+        assert growth is not None
+        g = np.asarray(growth.bases(np), np.float64) ** (1 / growth.span)
+        cosines = (g * rows[0] + rows[2] / g) / (2 * rows[1])
+        rates = np.arccos(cosines)
+        sizes = np.abs(rows).max(axis=0) / np.abs(rows[1])
+        errors = (_FLOAT32 + 4 * rounding) * sizes / np.sin(rates)
+        for base in bases_of_pairs(rates[1:], errors[1:]):
+            yield xpos.name, {**given, "base": base}, _LOOKED_UP + _UNREAD + 1
 
 
 def _comes_near(hypothesis: Hypothesis, evidence: Evidence) -> bool:
@@ -581,7 +598,7 @@ def _row_positions(
     early = np.arange(min(8, known))
     few = np.append(early, spaced[spaced >= early.size])
     misfit = float(positions_at(pairs[early], frequencies, signed=True)[1].mean())
-    whole = misfit <= _WHOLE_POSITIONS + 4 * evidence.rounding
+    whole = misfit <= _PLACED + 4 * evidence.rounding
     places = [] if whole else _fractional_positions(pairs, few, evidence, frequencies)
     if places or misfit > _MISFIT:
         return places
@@ -662,9 +679,7 @@ def _sinusoidal_hypotheses(
     if view.axes > 1:
         return
     dim = evidence.shape[1]
-    multiplier = 1.0
-    if abs(view.amplitude - 1) > _ONE:
-        multiplier = _multiplier(view, evidence)
+    multiplier = _multiplier(view, evidence) if abs(view.amplitude - 1) > _ONE else 1.0
     proposals = sinusoidal_proposals(
         rates, columns=view.columns, order=view.order, odd=view.odd, dim=dim
     )

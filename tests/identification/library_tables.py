@@ -159,6 +159,13 @@ def hunyuan_image_3(rows, columns, dim, first=(0, 0)):
     return single(np.cos(angles), np.sin(angles))
 
 
+def moonvit(rows, columns, dim):
+    """Kimi-VL's Rope2DPosEmb: columns and rows alternate, each with a ladder of its own."""
+    y, x = places(rows, columns)
+    angles = np.multiply.outer(np.stack([x, y], 1), ladder(dim // 4)).transpose(0, 2, 1)
+    return (np.exp(1j * angles.reshape(rows * columns, -1)).astype(np.complex64),)
+
+
 def hunyuan_dit(rows, columns, dim):
     """diffusers' get_2d_rotary_pos_embed: columns of the image first."""
     return cos_sin_twice(places(rows, columns)[::-1], [dim // 4] * 2, 1e4)
@@ -232,6 +239,7 @@ TABLES = {
     "HunyuanImage 3": (
         hunyuan_image_3(9, 13, 64, (3, 5)), "rope-axial", {"convention": "hunyuan-image-3"},
     ),
+    "MoonViT": (moonvit(9, 13, 72), "rope-axial", {"convention": "moonvit"}),
     "HunyuanDiT": (hunyuan_dit(12, 16, 64), "rope-axial", {"order": "wh"}),
     "CogVideoX, cropped": (
         cogvideox_cropped(64, 4, (13, 22), (2, 0), (29, 45)),

@@ -35,6 +35,9 @@ LINES = {
         "rope-llama3", {**LINE, "base": 31415.93, "factor": 3.14159}, "369:433", "angles",
     ),
     "cosines that grow": ("xpos", {"dim": 64}, "0:256", "cos"),
+    "sines that shrink, of another base": (
+        "xpos", {"dim": 96, "base": 64321.0, "side": "key"}, "0:301", "sin-full"
+    ),
     "sines less than a turn": ("rope-linear", {**LINE, "factor": 32.0}, "0:64", "sin-full"),
 }  # fmt: skip
 """Rotations along one axis that were not recognized before."""
@@ -70,6 +73,9 @@ OTHERS = {
     "RoPE-Mixed, drawn": ("rope-mixed", {"dim": 48, "grid": "6x7", "seed": 2}, None, "cos-sin"),
     "RoPE-Mixed, cosines": ("rope-mixed", {"dim": 16, "grid": "5x8"}, None, "cos-full"),
     "RoPE-Mixed, sines": ("rope-mixed", {"dim": 32, "grid": "8x9", "base": 256.0}, None, "sin"),
+    "RoPE-Mixed of another base": (
+        "rope-mixed", {"dim": 64, "grid": "13x10", "seed": 1, "base": 64321.0}, None, "cos-sin"
+    ),
     "Swin": ("swin", {"heads": 4, "window_size": "4x6", "seed": 1}, 24, None),
     "BEiT": ("swin", {"heads": 2, "class_token": True}, 50, None),
     "Swin V2": ("swin-v2", {"heads": 4, "pretrained_window_size": "6x6"}, 64, None),
@@ -110,6 +116,8 @@ OTHERS = {
         None,
         "cos-full",
     ),
+    "shares, every ninth": ("normalized", {"dim": 16}, "0:900:9", None),
+    "binary numbers, falling": ("binary", {"dim": 16}, "511:300:-1", None),
     "shares, falling": ("normalized", {"dim": 256}, "147:-1:-1", None),
 }  # fmt: skip
 """What was not recognized before, of every kind."""

@@ -190,3 +190,15 @@ def test_the_verdict_says_where_rows_stand_unless_they_count(call, tmp_path, pos
     assert status == 0
     assert "is rope, dim 32, base 10000" in verdict
     assert verdict.partition("with rows at positions ")[2] == (named or ""), verdict
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("rows", "dim"), [(100, 64), (50, 64), (300, 32)])
+def test_full_turns_are_named_rather_than_a_step_of_2_pi(rows, dim):
+    """As mlx's SinusoidalPositionalEncoding(full_turns=True) computes them in float32."""
+    low = F32(math.log(1e-4))
+    turns = np.exp(low - low * (1 - np.arange(dim // 2, dtype=F32) / F32(dim // 2 - 1)))
+    angles = np.arange(rows, dtype=F32)[:, None] * (F32(2 * math.pi) * turns)
+    table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1) * F32(math.sqrt(2 / dim))
+    found = found_in(table)
+    assert (found.params["full_turns"], str(found.positions)) == (True, f"0:{rows}")
