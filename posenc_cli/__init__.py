@@ -74,7 +74,8 @@ def __getattr__(name: str) -> "Any":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_EXPORTS[name]), name)
+    value = globals()[name] = getattr(import_module(_EXPORTS[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

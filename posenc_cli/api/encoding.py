@@ -25,9 +25,11 @@ from posenc_cli.encoding import blocks as block_rules
 from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.encoding.request import check_domain
+from posenc_cli.encoding.request import Request, check_domain
 from posenc_cli.encoding.scores import score_rule, scores_of_heads
 from posenc_cli.numerics.lru_cache import LRUCache
+from posenc_cli.records import replace
+from posenc_cli.rotary.lengths import depends_on_length
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.api.arguments import EncodingLike, ModelEncoding, PositionsLike
     from posenc_cli.choice import Choice
-    from posenc_cli.encoding.request import Plan, Request
+    from posenc_cli.encoding.request import Plan
     from posenc_cli.numerics.arrays import StoredArray
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.positions import Positions
@@ -132,7 +134,7 @@ def encode(
     )
 
 
-_plans = LRUCache[tuple["Choice", "Request", "Plan"]](8)
+_requests = LRUCache[tuple["Choice", "Request", bool]](8)
 
 
 def _planned(
@@ -144,12 +146,13 @@ def _planned(
 ) -> tuple[Choice, Plan]:
     """Return an encoding's choice and plan, with a warning if values are random or doubtful.
 
-    The last plans of schemes and models by name are kept: callers ask for the same table again.
+    The last requests of schemes and models by name are kept: callers ask for the same encoding at
+    other positions.
 
     Raises: InvalidInput if the request is not valid, or is for several encodings.
     """
 
-    def made() -> tuple[Choice, Request, Plan]:
+    def made() -> tuple[Choice, Request, bool]:
         choice = choice_of(encoding, positions, parameters)
         request, *others = choice.requests(precision, **asked)
         if others:
@@ -158,18 +161,22 @@ def _planned(
                 "matrix",
                 hint="encode each by itself",
             )
-        return choice, request, request.plan()
+        return choice, request, depends_on_length(choice.scheme, choice.given)
 
     own = isinstance(encoding, str) and (encoding in catalogue.BUILT_IN or _is_model(encoding))
-    small = positions is None or len(positions.ranges) == 1
     plain = all(name == "layout" or isinstance(v, int | float) for name, v in parameters.items())
-    if own and small and plain:  # files, such as weights, may change
-        key = (encoding, positions, precision, repr(parameters), repr(asked))  # 1 is not 1.0
-        choice, request, plan = _plans.get(key, made)
+    if own and plain:  # files, such as weights, may change
+        stored, rounded = precision.stored.name, precision.rounded.name
+        key = (encoding, stored, rounded, repr(parameters), repr(asked))  # 1 is not 1.0
+        choice, request, by_length = _requests.get(key, made)
+        if by_length:
+            (request,) = replace(choice, positions=positions).requests(precision, **asked)
+        else:
+            request = Request(request.encoding, positions, precision, request.table, request.head)
     else:
-        choice, request, plan = made()
+        choice, request, _ = made()
     warn_of_doubts(choice, request, stacklevel=5)
-    return choice, plan
+    return choice, request.plan()
 
 
 def _is_model(name: str) -> bool:

@@ -201,14 +201,33 @@ class CompiledWaves:
         dtype: DType,
     ) -> None:
         """Fill with the kernel, for real formats and for positions that it supports."""
+        last = int(positions.max())
         for tables in self._tables(placements, out.shape[1]):
             columns = tables.columns
-            target = out[:, columns.target]
-            places = self._filled(target, positions, tables, dtype)
+            target, numbers = out[:, columns.target], positions
+            if not positions[0]:
+                target[0] = self._first_row(tables, dtype)
+                target, numbers = target[1:], positions[1:]
+            places = self._filled(target, numbers, tables.of(dtype, last, self._instructions))
             if places is None:
                 places = np.arange(target.size)
             if places.size:
-                self._core.settle(target, positions, columns, places, dtype=dtype)
+                self._core.settle(target, numbers, columns, places, dtype=dtype)
+
+    def _first_row(self, tables: _KernelTables, dtype: DType) -> StoredRows:
+        """Return the row of position 0, which most tables begin with and the kernel never proves.
+
+        Shape: (columns,).
+        """
+
+        def made() -> StoredRows:
+            row = np.zeros((1, tables.columns.waves.size), dtype.numpy)
+            origin, places = np.zeros(1, np.int64), np.arange(row.size)
+            self._core.settle(row, origin, tables.columns, places, dtype=dtype)
+            first: StoredRows = row[0]
+            return first
+
+        return tables.first_rows.get(dtype.name, made)
 
     def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
         """Return n · ω in (−π, π], correctly rounded to ``dtype``; the scale is not applied.
@@ -235,13 +254,12 @@ class CompiledWaves:
         return self._prepared.get(key, made)
 
     def _filled(
-        self, target: StoredRows, positions: Integers, tables: _KernelTables, dtype: DType
+        self, target: StoredRows, positions: Integers, table: _KernelTable
     ) -> Integers | None:
         """Fill columns; return the entries that are not proven, or None if there are too many."""
         close = target.strides[1] == target.itemsize or target.shape[1] == 1
         out = target if close else np.empty(target.shape, target.dtype)
         places = np.empty(UNDECIDED_KEPT, np.int64)
-        table = tables.of(dtype, int(positions.max()), self._instructions)
         count = self._library.posenc_fill(
             ctypes.byref(table),
             positions.ctypes.data,
@@ -285,6 +303,7 @@ class _KernelTables:
         self._reach = [_padded(np.abs(part).max(axis=0)) for part in (first, second)]
         self._high: list[NumberArray] = []
         self._made = LRUCache[_KernelTable](PREPARED_KEPT)
+        self.first_rows = LRUCache["StoredRows"](PREPARED_KEPT)
 
     def of(self, dtype: DType, last: int, instructions: int) -> _KernelTable:
         """Return the kernel's table for a format and positions up to ``last``."""

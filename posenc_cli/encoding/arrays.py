@@ -43,9 +43,8 @@ def position_array(positions: Positions) -> Integers:
 
     Shape: (positions.count,).
     """
-    return np.concatenate(
-        [np.arange(run.start, run.stop, run.step, dtype=np.int64) for run in positions.ranges]
-    )
+    runs = [np.arange(run.start, run.stop, run.step, np.int64) for run in positions.ranges]
+    return runs[0] if len(runs) == 1 else np.concatenate(runs)
 
 
 def positions_from(values: NDArray[Any], *, name: str = "positions") -> Positions:

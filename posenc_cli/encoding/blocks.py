@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.encoding.arrays import in_arithmetic, position_blocks, rows_a_block
+from posenc_cli.encoding.arrays import (
+    in_arithmetic,
+    position_array,
+    position_blocks,
+    rows_a_block,
+)
 from posenc_cli.encoding.engine import wave_filler
 from posenc_cli.formulas.declare import Bias, BucketBias, Rotation, Rows, Sinusoids
 from posenc_cli.numerics import exact
@@ -121,7 +126,7 @@ def fill_waves(
     precision: Precision,
     engine: Engine,
 ) -> bool:
-    """Write the rows of waves straight into an array, with one share per thread.
+    """Write the rows of waves straight into an array, one block at a time on each thread.
 
     Returns False, with nothing written, if the values are not waves, or are stored wider than they
     are rounded. The caller must then copy the blocks of `matrix_blocks`.
@@ -137,19 +142,16 @@ def fill_waves(
     columns, filler = content.columns(table), wave_filler(waves, engine)
     if sum(len(range(columns.width)[part.columns]) for part in columns.placements) < columns.width:
         out[...] = 0
-    share = -(-len(out) // engine.threads)
     values = getattr(engine.backend, "call_values", None)
-    rows = min(share, rows_a_block(columns.width, values))
+    rows = min(-(-len(out) // engine.threads), rows_a_block(columns.width, values))
 
-    def fill(share_of_thread: tuple[int, Positions]) -> None:
-        number, part = share_of_thread
-        begin = number * share
-        for places in position_blocks(part, rows):
-            block = out[begin : begin + places.size]
-            filler.fill(block, places, columns.placements, dtype=precision.rounded)
-            begin += places.size
+    def fill(numbered: tuple[int, Positions]) -> None:
+        number, block = numbered
+        target = out[number * rows : (number + 1) * rows]
+        places = position_array(block)
+        filler.fill(target, places, columns.placements, dtype=precision.rounded)
 
-    for _ in engine.in_order(fill, enumerate(positions.blocks(share))):
+    for _ in engine.in_order(fill, enumerate(positions.blocks(rows))):
         pass
     return True
 

@@ -154,10 +154,10 @@ class Judge:
             rows, at = rows[undecided], at[undecided]
         if rows.size:
             columns = table.placed.columns
-            values = self._settled(table.positions[rows], columns.waves[at], columns.sine[at])
+            values = self.settled(table.positions[rows], columns.waves[at], columns.sine[at])
             table.out[rows, table.placed.order[at]] = values
 
-    def _settled(self, positions: Integers, waves: Integers, sine: Flags) -> StoredValues:
+    def settled(self, positions: Integers, waves: Integers, sine: Flags) -> StoredValues:
         """Return entries, given by position, wave and function, correctly rounded."""
         values = np.empty(positions.size, self._dtype.numpy)
         known = (positions == 0) | self._still[waves]

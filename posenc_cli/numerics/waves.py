@@ -51,7 +51,7 @@ from posenc_cli.numerics.cells import (
 )
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.numerics.halves import require_subnormals
-from posenc_cli.numerics.judge import JUDGES_KEPT, Doubts, Judge, Table
+from posenc_cli.numerics.judge import JUDGES_KEPT, Judge, Table
 from posenc_cli.numerics.layout import Columns, Factors, Pairs, columns_of
 from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.numerics.paired import rounded_pairs
@@ -150,11 +150,13 @@ class WaveTable:
 
         Shape: ``out`` (positions, columns); ``places`` are flat indices into it, row by row.
         """
-        # Columns of zeros need no rounding.
-        places = places[~columns.zero[places % columns.zero.size]]
-        table = Table(out, positions, columns.placed)
+        rows, at = np.divmod(places, columns.zero.size)
+        turning = ~columns.zero[at]  # columns of zeros need no rounding
+        rows, at = rows[turning], at[turning]
         with np.errstate(all="ignore"):
-            self._judge(dtype).settle(table, [Doubts(places, None, None)])
+            out[rows, at] = self._judge(dtype).settled(
+                positions[rows], columns.waves[at], columns.sine[at]
+            )
 
     def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
         """Return n · ω in (−π, π], correctly rounded to ``dtype``; the scale is not applied.
