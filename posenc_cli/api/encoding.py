@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from math import lcm
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, get_args, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 
 from posenc_cli import catalogue
 from posenc_cli.api.arguments import (
@@ -14,13 +14,12 @@ from posenc_cli.api.arguments import (
     argument_text,
     checked_choice,
     choice_of,
-    given_positions,
     in_arguments,
     model_encoding,
     number_format,
 )
 from posenc_cli.api.arrays import array_like, delivered, format_of_result
-from posenc_cli.backends.base import Arithmetic
+from posenc_cli.backends.base import ARITHMETICS, Arithmetic
 from posenc_cli.encoding import blocks as block_rules
 from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.engine import Engine
@@ -38,10 +37,9 @@ if TYPE_CHECKING:
 
     from posenc_cli.api.arguments import EncodingLike, ModelEncoding, PositionsLike
     from posenc_cli.choice import Choice
-    from posenc_cli.encoding.request import Plan
+    from posenc_cli.encoding.request import Encoding, Plan
     from posenc_cli.numerics.arrays import StoredArray
     from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.positions import Positions
 
 
 class Tables(NamedTuple, Generic[ArrayLike]):
@@ -121,62 +119,67 @@ def encode(
     """
     form = format_of_result(dtype, like, out)
     given = None if positions is None else GivenPositions.of(positions)
-    where = given.positions if given else None
     precision = _precision(form, round_to)
-    choice, plan = _planned(encoding, where, parameters, precision, table=table, head=head)
-    checked_choice("arithmetic", arithmetic, get_args(Arithmetic))
+    choice, (plan,) = _planned(encoding, given, parameters, precision, (table,), head=head)
+    return _computed(plan, choice, given, arithmetic, like=like, out=out)
+
+
+def _computed(
+    plan: Plan, choice: Choice, given: GivenPositions | None, arithmetic: Arithmetic, **arrays: Any
+) -> Any:
+    checked_choice("arithmetic", arithmetic, ARITHMETICS)
     return delivered(
         _result_shape(plan, given),
         plan.dtype,
         lambda values: fill_values(values, plan, choice, arithmetic),
-        like=like,
-        out=out,
+        **arrays,
     )
 
 
-_requests = LRUCache[tuple["Choice", "Request", bool]](8)
+_encodings = LRUCache[tuple["Choice", "Encoding", bool]](8)
 
 
 def _planned(
     encoding: EncodingLike,
-    positions: Positions | None,
+    given: GivenPositions | None,
     parameters: dict[str, object],
     precision: Precision,
-    **asked: Any,
-) -> tuple[Choice, Plan]:
-    """Return an encoding's choice and plan, with a warning if values are random or doubtful.
+    tables: tuple[str | None, ...],
+    *,
+    head: int | None = None,
+) -> tuple[Choice, list[Plan]]:
+    """Return an encoding's choice and the plan of each table; warn of random or doubtful values.
 
-    The last requests of schemes and models by name are kept: callers ask for the same encoding at
-    other positions.
+    The last schemes and models by name are kept: callers ask for the same one at other positions.
 
     Raises: InvalidInput if the request is not valid, or is for several encodings.
     """
+    positions = None if given is None else given.positions
 
-    def made() -> tuple[Choice, Request, bool]:
+    def made() -> tuple[Choice, Encoding, bool]:
         choice = choice_of(encoding, positions, parameters)
-        request, *others = choice.requests(precision, **asked)
+        request, *others = choice.requests(precision, table=tables[0], head=head)
         if others:
             raise ArgumentError(
                 f"encoding {choice.name!r} is {1 + len(others)} encodings; encode returns one "
                 "matrix",
                 hint="encode each by itself",
             )
-        return choice, request, depends_on_length(choice.scheme, choice.given)
+        return choice, request.encoding, depends_on_length(choice.scheme, choice.given)
 
     own = isinstance(encoding, str) and (encoding in catalogue.BUILT_IN or _is_model(encoding))
     plain = all(name == "layout" or isinstance(v, int | float) for name, v in parameters.items())
     if own and plain:  # files, such as weights, may change
-        stored, rounded = precision.stored.name, precision.rounded.name
-        key = (encoding, stored, rounded, repr(parameters), repr(asked))  # 1 is not 1.0
-        choice, request, by_length = _requests.get(key, made)
+        choice, bound, by_length = _encodings.get(
+            (encoding, repr(parameters)), made
+        )  # 1 is not 1.0
         if by_length:
-            (request,) = replace(choice, positions=positions).requests(precision, **asked)
-        else:
-            request = Request(request.encoding, positions, precision, request.table, request.head)
+            bound = replace(choice, positions=positions).encoding()
     else:
-        choice, request, _ = made()
-    warn_of_doubts(choice, request, stacklevel=5)
-    return choice, request.plan()
+        choice, bound, _ = made()
+    requests = [Request(bound, positions, precision, table, head) for table in tables]
+    warn_of_doubts(choice, requests[0], stacklevel=5)
+    return choice, [request.plan() for request in requests]
 
 
 def _is_model(name: str) -> bool:
@@ -248,9 +251,10 @@ def blocks(
     [(512, 256), (512, 256), (276, 256)]
     """
     form = format_of_result(dtype, None, None)
-    where, precision = given_positions(positions), _precision(form, round_to)
-    choice, plan = _planned(encoding, where, parameters, precision, table=table, head=head)
-    checked_choice("arithmetic", arithmetic, get_args(Arithmetic))
+    given = None if positions is None else GivenPositions.of(positions)
+    precision = _precision(form, round_to)
+    choice, (plan,) = _planned(encoding, given, parameters, precision, (table,), head=head)
+    checked_choice("arithmetic", arithmetic, ARITHMETICS)
     return plan.matrix(choice.engine(plan, arithmetic=arithmetic)).blocks()
 
 
@@ -305,12 +309,12 @@ def tables(
     """
     for name in {"out", "table", "head"} & {*parameters}:
         raise ArgumentError(f"{name}: tables takes no such argument")
-    how: dict[str, Any] = {"dtype": dtype, "round_to": round_to, "like": like, **parameters}
+    form = format_of_result(dtype, like, None)
+    given = None if positions is None else GivenPositions.of(positions)
     names = ("cos-full", "sin-full") if full else ("cos", "sin")
-    cos, sin = (
-        encode(encoding, positions, table=name, arithmetic=arithmetic, **how) for name in names
-    )
-    return Tables(cos, sin)
+    precision = _precision(form, round_to)
+    choice, plans = _planned(encoding, given, parameters, precision, names)
+    return Tables(*(_computed(plan, choice, given, arithmetic, like=like) for plan in plans))
 
 
 @overload

@@ -38,6 +38,7 @@ from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.numerics.phasors import DIGIT_BITS
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.numerics.waves import WaveTable
+from posenc_cli.positions import LARGEST_POSITION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,7 +110,7 @@ def _library() -> ctypes.CDLL:
     for name, bits in _KNOWN.items():
         dtype = REAL_DTYPES[name]
         out = np.zeros((2, 2), dtype.numpy)
-        waves.compute(out, np.array([1, 2**53]), both, dtype)
+        waves.compute(out, np.array([1, LARGEST_POSITION]), both, dtype, LARGEST_POSITION)
         if out.view(f"u{dtype.itemsize}").reshape(-1).tolist() != bits:
             raise Unavailable("--backend fast: its library computes wrong values here")
     return library
@@ -189,9 +190,11 @@ class CompiledWaves:
         halves.require_subnormals(dtype)
         positions = np.ascontiguousarray(positions, np.int64)
         if self._serves(out, positions):
-            self.compute(out, positions, placements, dtype)
-        else:
-            self._core.fill(out, positions, placements, dtype=dtype)
+            last = int(positions.view(np.uint64).max())  # a negative one is larger than all others
+            if last <= LARGEST_POSITION:
+                self.compute(out, positions, placements, dtype, last)
+                return
+        self._core.fill(out, positions, placements, dtype=dtype)
 
     def compute(
         self,
@@ -199,9 +202,9 @@ class CompiledWaves:
         positions: Integers,
         placements: Sequence[Placement],
         dtype: DType,
+        last: int,
     ) -> None:
-        """Fill with the kernel, for real formats and for positions that it supports."""
-        last = int(positions.max())
+        """Fill with the kernel, for real formats and positions of at least 0 up to ``last``."""
         for tables in self._tables(placements, out.shape[1]):
             columns = tables.columns
             target, numbers = out[:, columns.target], positions
@@ -241,9 +244,7 @@ class CompiledWaves:
         if not (self._ordinary and out.dtype.isnative and positions.size):
             return False
         self._rows_asked_for += positions.size
-        if self._rows_asked_for < FEW_ROWS:
-            return False
-        return int(positions.min()) >= 0
+        return self._rows_asked_for >= FEW_ROWS
 
     def _tables(self, placements: Sequence[Placement], width: int) -> list[_KernelTables]:
         def made() -> list[_KernelTables]:

@@ -101,8 +101,7 @@ def _wave_rows(
     # A single column, padded with zeros, has no wave.
     filler = wave_filler(waves, engine) if waves.count else None
     columns, rounded = content.columns(table), precision.rounded
-    placed = sum(len(range(columns.width)[part.columns]) for part in columns.placements)
-    new = np.zeros if filler is None or placed < columns.width else np.empty
+    new = np.empty if filler is not None and columns.full else np.zeros
 
     def angles(positions: Integers) -> StoredRows:
         assert filler is not None
@@ -140,7 +139,7 @@ def fill_waves(
     if table == "angles" or precision.stored != precision.rounded:
         return False
     columns, filler = content.columns(table), wave_filler(waves, engine)
-    if sum(len(range(columns.width)[part.columns]) for part in columns.placements) < columns.width:
+    if not columns.full:
         out[...] = 0
     values = getattr(engine.backend, "call_values", None)
     rows = min(-(-len(out) // engine.threads), rows_a_block(columns.width, values))

@@ -618,7 +618,7 @@ for count in (1, 16, 37):
                         waves = fast.CompiledWaves(core, library, instructions)
                         out = on_lines((70, 2 * count), dtype.numpy)
                         out[...] = 0
-                        waves.compute(out, positions, placed, dtype)
+                        waves.compute(out, positions, placed, dtype, start + 69)
                         assert out.tobytes() == right.tobytes()
 print("sound")
 """
