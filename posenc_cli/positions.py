@@ -258,9 +258,6 @@ class Positions(Record):
         >>> [str(block) for block in Positions.parse("0:5,9,7").blocks(3)]
         ['0:3', '3:5,9', '7']
         """
-        if self.count <= count:
-            yield self
-            return
         pending: list[range] = []
         room = count
         for span in self.ranges:

@@ -14,6 +14,7 @@ from posenc_cli.api.arguments import (
     argument_text,
     checked_choice,
     choice_of,
+    given_positions,
     in_arguments,
     model_encoding,
     number_format,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from posenc_cli.encoding.request import Encoding, Plan
     from posenc_cli.numerics.arrays import StoredArray
     from posenc_cli.numerics.dtypes import DType
+    from posenc_cli.positions import Positions
 
 
 class Tables(NamedTuple, Generic[ArrayLike]):
@@ -117,10 +119,11 @@ def encode(
     array([[0.  , 0.  ],
            [1.  , 0.01]], dtype=float32)
     """
-    form = format_of_result(dtype, like, out)
+    precision = _precision(format_of_result(dtype, like, out), round_to)
     given = None if positions is None else GivenPositions.of(positions)
-    precision = _precision(form, round_to)
-    choice, (plan,) = _planned(encoding, given, parameters, precision, (table,), head=head)
+    choice, (plan,) = _planned(
+        encoding, given.positions if given else None, parameters, precision, (table,), head=head
+    )
     return _computed(plan, choice, given, arithmetic, like=like, out=out)
 
 
@@ -141,7 +144,7 @@ _encodings = LRUCache[tuple["Choice", "Encoding", bool]](8)
 
 def _planned(
     encoding: EncodingLike,
-    given: GivenPositions | None,
+    positions: Positions | None,
     parameters: dict[str, object],
     precision: Precision,
     tables: tuple[str | None, ...],
@@ -154,7 +157,6 @@ def _planned(
 
     Raises: InvalidInput if the request is not valid, or is for several encodings.
     """
-    positions = None if given is None else given.positions
 
     def made() -> tuple[Choice, Encoding, bool]:
         choice = choice_of(encoding, positions, parameters)
@@ -167,12 +169,9 @@ def _planned(
             )
         return choice, request.encoding, depends_on_length(choice.scheme, choice.given)
 
-    own = isinstance(encoding, str) and (encoding in catalogue.BUILT_IN or _is_model(encoding))
-    plain = all(name == "layout" or isinstance(v, int | float) for name, v in parameters.items())
-    if own and plain:  # files, such as weights, may change
-        choice, bound, by_length = _encodings.get(
-            (encoding, repr(parameters)), made
-        )  # 1 is not 1.0
+    if _is_constant(encoding, parameters):
+        key = encoding, repr(parameters)  # 1 is not 1.0
+        choice, bound, by_length = _encodings.get(key, made)
         if by_length:
             bound = replace(choice, positions=positions).encoding()
     else:
@@ -182,10 +181,15 @@ def _planned(
     return choice, [request.plan() for request in requests]
 
 
-def _is_model(name: str) -> bool:
+def _is_constant(encoding: EncodingLike, parameters: dict[str, object]) -> bool:
+    """Return whether an encoding is known by name and reads no files, which may change."""
     from posenc_cli.configs import library
 
-    return name in library.names()
+    return (
+        isinstance(encoding, str)
+        and (encoding in catalogue.BUILT_IN or encoding in library.names())
+        and all(name == "layout" or isinstance(v, int | float) for name, v in parameters.items())
+    )
 
 
 def warn_of_doubts(choice: Choice, request: Request, *, stacklevel: int) -> None:
@@ -226,8 +230,10 @@ def fill_values(
     global _asked_for  # noqa: PLW0603 - one number of the process
     if plan.kernel_values is not None:
         _asked_for += max(plan.kernel_values, _REQUEST_VALUES)
-    asked = None if plan.kernel_values is None else _asked_for
-    plan.fill(values, choice.engine(plan, arithmetic=arithmetic, kernel_values=asked))
+    plan.fill(
+        values,
+        choice.engine(plan, arithmetic=arithmetic, kernel_values=plan.kernel_values and _asked_for),
+    )
 
 
 @in_arguments
@@ -250,10 +256,10 @@ def blocks(
     >>> [block.shape for block in blocks("rope", 1300, dim=256)]
     [(512, 256), (512, 256), (276, 256)]
     """
-    form = format_of_result(dtype, None, None)
-    given = None if positions is None else GivenPositions.of(positions)
-    precision = _precision(form, round_to)
-    choice, (plan,) = _planned(encoding, given, parameters, precision, (table,), head=head)
+    precision = _precision(format_of_result(dtype, None, None), round_to)
+    choice, (plan,) = _planned(
+        encoding, given_positions(positions), parameters, precision, (table,), head=head
+    )
     checked_choice("arithmetic", arithmetic, ARITHMETICS)
     return plan.matrix(choice.engine(plan, arithmetic=arithmetic)).blocks()
 
@@ -309,11 +315,12 @@ def tables(
     """
     for name in {"out", "table", "head"} & {*parameters}:
         raise ArgumentError(f"{name}: tables takes no such argument")
-    form = format_of_result(dtype, like, None)
+    precision = _precision(format_of_result(dtype, like, None), round_to)
     given = None if positions is None else GivenPositions.of(positions)
     names = ("cos-full", "sin-full") if full else ("cos", "sin")
-    precision = _precision(form, round_to)
-    choice, plans = _planned(encoding, given, parameters, precision, names)
+    choice, plans = _planned(
+        encoding, given.positions if given else None, parameters, precision, names
+    )
     return Tables(*(_computed(plan, choice, given, arithmetic, like=like) for plan in plans))
 
 
@@ -376,9 +383,8 @@ def bias(
         raise ArgumentError("queries, keys: must each be one-dimensional")
     parts = lcm(*(places.positions.denominator for places in at))
     asked = [places.positions.in_parts(parts) for places in at]
-    last = max(places.length for places in asked) - 1
     choice = choice_of(encoding, None, parameters)
-    encoded = choice.encoding(last + 1)
+    encoded = choice.encoding(max(places.length for places in asked))
     content = encoded.bound.content
     if content.heads is None:
         raise ArgumentError(f"encoding {choice.name!r} is {choice.scheme.kind_text}, not a bias")

@@ -189,12 +189,11 @@ class CompiledWaves:
             out = out.view(dtype.numpy)
         halves.require_subnormals(dtype)
         positions = np.ascontiguousarray(positions, np.int64)
-        if self._serves(out, positions):
-            last = int(positions.view(np.uint64).max())  # a negative one is larger than all others
-            if last <= LARGEST_POSITION:
-                self.compute(out, positions, placements, dtype, last)
-                return
-        self._core.fill(out, positions, placements, dtype=dtype)
+        last = self._last_served(out, positions)
+        if last is None:
+            self._core.fill(out, positions, placements, dtype=dtype)
+        else:
+            self.compute(out, positions, placements, dtype, last)
 
     def compute(
         self,
@@ -209,28 +208,11 @@ class CompiledWaves:
             columns = tables.columns
             target, numbers = out[:, columns.target], positions
             if not positions[0]:
-                target[0] = self._first_row(tables, dtype)
+                target[0] = self._core.first_row(columns, dtype)  # the kernel proves no sine of 0
                 target, numbers = target[1:], positions[1:]
             places = self._filled(target, numbers, tables.of(dtype, last, self._instructions))
-            if places is None:
-                places = np.arange(target.size)
             if places.size:
                 self._core.settle(target, numbers, columns, places, dtype=dtype)
-
-    def _first_row(self, tables: _KernelTables, dtype: DType) -> StoredRows:
-        """Return the row of position 0, which most tables begin with and the kernel never proves.
-
-        Shape: (columns,).
-        """
-
-        def made() -> StoredRows:
-            row = np.zeros((1, tables.columns.waves.size), dtype.numpy)
-            origin, places = np.zeros(1, np.int64), np.arange(row.size)
-            self._core.settle(row, origin, tables.columns, places, dtype=dtype)
-            first: StoredRows = row[0]
-            return first
-
-        return tables.first_rows.get(dtype.name, made)
 
     def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
         """Return n · ω in (−π, π], correctly rounded to ``dtype``; the scale is not applied.
@@ -240,11 +222,13 @@ class CompiledWaves:
         """
         return self._core.angles(positions, dtype=dtype)
 
-    def _serves(self, out: StoredRows, positions: Integers) -> bool:
+    def _last_served(self, out: StoredRows, positions: Integers) -> int | None:
+        """Return the last position if the kernel computes them all and repays its tables."""
         if not (self._ordinary and out.dtype.isnative and positions.size):
-            return False
+            return None
         self._rows_asked_for += positions.size
-        return self._rows_asked_for >= FEW_ROWS
+        last = int(positions.view(np.uint64).max())  # a negative one is larger than all others
+        return last if last <= LARGEST_POSITION and self._rows_asked_for >= FEW_ROWS else None
 
     def _tables(self, placements: Sequence[Placement], width: int) -> list[_KernelTables]:
         def made() -> list[_KernelTables]:
@@ -254,10 +238,8 @@ class CompiledWaves:
         key = (width, *(placement.key for placement in placements))
         return self._prepared.get(key, made)
 
-    def _filled(
-        self, target: StoredRows, positions: Integers, table: _KernelTable
-    ) -> Integers | None:
-        """Fill columns; return the entries that are not proven, or None if there are too many."""
+    def _filled(self, target: StoredRows, positions: Integers, table: _KernelTable) -> Integers:
+        """Fill columns; return the entries that are not proven, or all if there are too many."""
         close = target.strides[1] == target.itemsize or target.shape[1] == 1
         out = target if close else np.empty(target.shape, target.dtype)
         places = np.empty(UNDECIDED_KEPT, np.int64)
@@ -271,11 +253,10 @@ class CompiledWaves:
             places.ctypes.data,
             places.size,
         )
-        if count < 0:  # no memory for its buffers
-            return None
         if out is not target:
             target[...] = out
-        return None if count > places.size else places[:count]
+        # A negative count: no memory for its buffers.
+        return places[:count] if 0 <= count <= places.size else np.arange(target.size)
 
 
 class _KernelTables:
@@ -304,7 +285,6 @@ class _KernelTables:
         self._reach = [_padded(np.abs(part).max(axis=0)) for part in (first, second)]
         self._high: list[NumberArray] = []
         self._made = LRUCache[_KernelTable](PREPARED_KEPT)
-        self.first_rows = LRUCache["StoredRows"](PREPARED_KEPT)
 
     def of(self, dtype: DType, last: int, instructions: int) -> _KernelTable:
         """Return the kernel's table for a format and positions up to ``last``."""

@@ -111,7 +111,7 @@ def _runs(numbers: Integers) -> tuple[range, ...]:
 
 def position_blocks(positions: Positions, count: int) -> Iterator[Integers]:
     """Yield the positions in order, at most ``count`` at a time."""
-    return map(position_array, positions.blocks(count))
+    return map(position_array, [positions] if positions.count <= count else positions.blocks(count))
 
 
 def repeated_rows(row: StoredValues) -> Iterator[StoredRows]:

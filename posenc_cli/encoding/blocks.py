@@ -12,7 +12,6 @@ import numpy as np
 
 from posenc_cli.encoding.arrays import (
     in_arithmetic,
-    position_array,
     position_blocks,
     rows_a_block,
 )
@@ -144,13 +143,12 @@ def fill_waves(
     values = getattr(engine.backend, "call_values", None)
     rows = min(-(-len(out) // engine.threads), rows_a_block(columns.width, values))
 
-    def fill(numbered: tuple[int, Positions]) -> None:
-        number, block = numbered
+    def fill(numbered: tuple[int, Integers]) -> None:
+        number, places = numbered
         target = out[number * rows : (number + 1) * rows]
-        places = position_array(block)
         filler.fill(target, places, columns.placements, dtype=precision.rounded)
 
-    for _ in engine.in_order(fill, enumerate(positions.blocks(rows))):
+    for _ in engine.in_order(fill, enumerate(position_blocks(positions, rows))):
         pass
     return True
 

@@ -53,8 +53,7 @@ class PlacedColumns(Record):
     @cached_property
     def full(self) -> bool:
         """Whether every column holds waves."""
-        placed = sum(len(range(self.width)[part.columns]) for part in self.placements)
-        return placed == self.width
+        return self.width == sum(len(range(self.width)[part.columns]) for part in self.placements)
 
 
 @lru_cache(maxsize=64)

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.numerics.angles import AngleTable
-    from posenc_cli.numerics.arrays import Integers, StoredRows
+    from posenc_cli.numerics.arrays import Integers, StoredRows, StoredValues
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.wide import WideWaves
 
@@ -150,13 +150,17 @@ class WaveTable:
 
         Shape: ``out`` (positions, columns); ``places`` are flat indices into it, row by row.
         """
+        # Columns of zeros need no rounding.
+        places = places[~columns.zero[places % columns.zero.size]]
         rows, at = np.divmod(places, columns.zero.size)
-        turning = ~columns.zero[at]  # columns of zeros need no rounding
-        rows, at = rows[turning], at[turning]
         with np.errstate(all="ignore"):
             out[rows, at] = self._judge(dtype).settled(
                 positions[rows], columns.waves[at], columns.sine[at]
             )
+
+    def first_row(self, columns: Columns, dtype: DType) -> StoredValues:
+        """Return the row of position 0: the scale for a cosine, else 0. Shape: (columns,)."""
+        return self._judge(dtype).levels[(~(columns.sine | columns.zero)).view(np.int8)]
 
     def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
         """Return n · ω in (−π, π], correctly rounded to ``dtype``; the scale is not applied.
