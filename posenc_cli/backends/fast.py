@@ -74,7 +74,8 @@ class FastBackend(NumpyBackend):
     """Waves by a compiled kernel, on the CPU; in the precisions of frameworks by NumPy."""
 
     name = "fast"
-    call_values = 1 << 20  # makes the overhead of a call small; stopping waits for one call
+    # They make the overhead of a call small; stopping waits for one call.
+    block_values, call_values = 1 << 17, 1 << 20
 
     def status(self) -> Status:
         """Return whether the compiled library is here and computes correct values."""

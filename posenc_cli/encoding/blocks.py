@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.encoding.arrays import (
+    BLOCK_VALUES,
     in_arithmetic,
     position_blocks,
     rows_a_block,
@@ -60,7 +61,8 @@ def matrix_blocks(
     columns = content.columns(table)
     values = getattr(engine.backend, "block_values", None) if columns.placements else None
     rule = row_rule(content, lookup, table, precision=precision, engine=engine)
-    rows = rows_a_block(columns.width, values)
+    # Threads share the values of a block, so that several need little more memory than one.
+    rows = rows_a_block(columns.width, values or BLOCK_VALUES // engine.threads)
     yield from engine.in_order(rule, position_blocks(positions, rows))
 
 
