@@ -74,7 +74,7 @@ def __getattr__(name: str) -> "Any":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_EXPORTS[name]), name)
+    return globals().setdefault(name, getattr(import_module(_EXPORTS[name]), name))
 
 
 def __dir__() -> list[str]:

@@ -96,13 +96,8 @@ class Choice(Record):
         if plan.computed_as != "waves":
             # A backend chosen by name or device must exist, but NumPy computes rows and scores.
             backend = find("numpy")
-        return Engine(
-            backend=backend,
-            arithmetic=arithmetic,
-            device=self.device,
-            threads=threads_for(plan.values, self.threads),
-            lost=chosen.lost,
-        )
+        threads = threads_for(plan.values, self.threads)
+        return Engine(backend, arithmetic, self.device, threads, chosen.lost)
 
     def encoding(self, seq_len: int | None = None) -> Encoding:
         """Return the scheme with its parameters resolved, for its positions or for ``seq_len``.

@@ -7,6 +7,7 @@ A position is a whole number of units of 1/denominator. `Positions.ranges` holds
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput, abbreviated
@@ -103,17 +104,17 @@ class Positions(Record):
             denominator,
         )
 
-    @property
+    @cached_property
     def count(self) -> int:
         """How many positions there are."""
         return sum(_length(span) for span in self.ranges)
 
-    @property
+    @cached_property
     def first(self) -> int:
         """The numerator of the smallest position."""
         return min(span.start for span in self.ranges)
 
-    @property
+    @cached_property
     def last(self) -> int:
         """The numerator of the largest position."""
         return max(span[-1] for span in self.ranges)

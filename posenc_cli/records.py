@@ -50,7 +50,6 @@ class Record:
     __match_args__: ClassVar[tuple[str, ...]] = ()
     _known: ClassVar[frozenset[str]] = frozenset()
     _defaults: ClassVar[dict[str, Any]] = {}
-    _fresh: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -59,30 +58,27 @@ class Record:
         cls.__match_args__ = cls._names  # type: ignore[misc]
         cls._known = frozenset(cls._names)
         cls._defaults = {name: getattr(cls, name) for name in cls._names if hasattr(cls, name)}
-        cls._fresh = tuple(
-            name for name, default in cls._defaults.items() if isinstance(default, _Fresh)
-        )
 
     def __init__(self, *values: Any, **named: Any) -> None:
-        names = self._names
-        fields = self.__dict__
-        fields.update(self._defaults)
+        names, fields = self._names, self.__dict__
         fields.update(zip(names, values, strict=False))
+        if len(values) == len(names) and not named:
+            return
+        twice = named.keys() & fields.keys()
         fields.update(named)
-        twice = named.keys() & names[: len(values)] if values and named else None
+        for name, default in self._defaults.items():
+            if name not in fields:
+                fields[name] = default.make() if isinstance(default, _Fresh) else default
         if fields.keys() != self._known or len(values) > len(names) or twice:
             given = [*names[: len(values)], *named]
             raise TypeError(f"{type(self).__name__} has the fields {names}, not {given}")
-        for name in self._fresh:
-            if isinstance(fields[name], _Fresh):
-                fields[name] = fields[name].make()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields by name, in order."""
         return dict(zip(self._names, self._fields(), strict=True))
 
     def _fields(self) -> tuple[Any, ...]:
-        return tuple([self.__dict__[name] for name in self._names])
+        return tuple(map(self.__dict__.__getitem__, self._names))
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

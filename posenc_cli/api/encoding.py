@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from math import lcm
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, get_args, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 
 from posenc_cli import catalogue
 from posenc_cli.api.arguments import (
@@ -20,14 +20,16 @@ from posenc_cli.api.arguments import (
     number_format,
 )
 from posenc_cli.api.arrays import array_like, delivered, format_of_result
-from posenc_cli.backends.base import Arithmetic
+from posenc_cli.backends.base import ARITHMETICS, Arithmetic
 from posenc_cli.encoding import blocks as block_rules
 from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.encoding.request import check_domain
+from posenc_cli.encoding.request import Request, check_domain
 from posenc_cli.encoding.scores import score_rule, scores_of_heads
 from posenc_cli.numerics.lru_cache import LRUCache
+from posenc_cli.records import replace
+from posenc_cli.rotary.lengths import depends_on_length
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.api.arguments import EncodingLike, ModelEncoding, PositionsLike
     from posenc_cli.choice import Choice
-    from posenc_cli.encoding.request import Plan, Request
+    from posenc_cli.encoding.request import Encoding, Plan
     from posenc_cli.numerics.arrays import StoredArray
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.positions import Positions
@@ -117,22 +119,27 @@ def encode(
     array([[0.  , 0.  ],
            [1.  , 0.01]], dtype=float32)
     """
-    form = format_of_result(dtype, like, out)
+    precision = _precision(format_of_result(dtype, like, out), round_to)
     given = None if positions is None else GivenPositions.of(positions)
-    where = given.positions if given else None
-    precision = _precision(form, round_to)
-    choice, plan = _planned(encoding, where, parameters, precision, table=table, head=head)
-    checked_choice("arithmetic", arithmetic, get_args(Arithmetic))
+    choice, (plan,) = _planned(
+        encoding, given.positions if given else None, parameters, precision, (table,), head=head
+    )
+    return _computed(plan, choice, given, arithmetic, like=like, out=out)
+
+
+def _computed(
+    plan: Plan, choice: Choice, given: GivenPositions | None, arithmetic: Arithmetic, **arrays: Any
+) -> Any:
+    checked_choice("arithmetic", arithmetic, ARITHMETICS)
     return delivered(
         _result_shape(plan, given),
         plan.dtype,
         lambda values: fill_values(values, plan, choice, arithmetic),
-        like=like,
-        out=out,
+        **arrays,
     )
 
 
-_plans = LRUCache[tuple["Choice", "Request", "Plan"]](8)
+_encodings = LRUCache[tuple["Choice", "Encoding", bool]](8)
 
 
 def _planned(
@@ -140,42 +147,49 @@ def _planned(
     positions: Positions | None,
     parameters: dict[str, object],
     precision: Precision,
-    **asked: Any,
-) -> tuple[Choice, Plan]:
-    """Return an encoding's choice and plan, with a warning if values are random or doubtful.
+    tables: tuple[str | None, ...],
+    *,
+    head: int | None = None,
+) -> tuple[Choice, list[Plan]]:
+    """Return an encoding's choice and the plan of each table; warn of random or doubtful values.
 
-    The last plans of schemes and models by name are kept: callers ask for the same table again.
+    The last schemes and models by name are kept: callers ask for the same one at other positions.
 
     Raises: InvalidInput if the request is not valid, or is for several encodings.
     """
 
-    def made() -> tuple[Choice, Request, Plan]:
+    def made() -> tuple[Choice, Encoding, bool]:
         choice = choice_of(encoding, positions, parameters)
-        request, *others = choice.requests(precision, **asked)
+        request, *others = choice.requests(precision, table=tables[0], head=head)
         if others:
             raise ArgumentError(
                 f"encoding {choice.name!r} is {1 + len(others)} encodings; encode returns one "
                 "matrix",
                 hint="encode each by itself",
             )
-        return choice, request, request.plan()
+        return choice, request.encoding, depends_on_length(choice.scheme, choice.given)
 
-    own = isinstance(encoding, str) and (encoding in catalogue.BUILT_IN or _is_model(encoding))
-    small = positions is None or len(positions.ranges) == 1
-    plain = all(name == "layout" or isinstance(v, int | float) for name, v in parameters.items())
-    if own and small and plain:  # files, such as weights, may change
-        key = (encoding, positions, precision, repr(parameters), repr(asked))  # 1 is not 1.0
-        choice, request, plan = _plans.get(key, made)
+    if _is_constant(encoding, parameters):
+        key = encoding, repr(parameters)  # 1 is not 1.0
+        choice, bound, by_length = _encodings.get(key, made)
+        if by_length:
+            bound = replace(choice, positions=positions).encoding()
     else:
-        choice, request, plan = made()
-    warn_of_doubts(choice, request, stacklevel=5)
-    return choice, plan
+        choice, bound, _ = made()
+    requests = [Request(bound, positions, precision, table, head) for table in tables]
+    warn_of_doubts(choice, requests[0], stacklevel=5)
+    return choice, [request.plan() for request in requests]
 
 
-def _is_model(name: str) -> bool:
+def _is_constant(encoding: EncodingLike, parameters: dict[str, object]) -> bool:
+    """Return whether an encoding is known by name and reads no files, which may change."""
     from posenc_cli.configs import library
 
-    return name in library.names()
+    return (
+        isinstance(encoding, str)
+        and (encoding in catalogue.BUILT_IN or encoding in library.names())
+        and all(name == "layout" or isinstance(v, int | float) for name, v in parameters.items())
+    )
 
 
 def warn_of_doubts(choice: Choice, request: Request, *, stacklevel: int) -> None:
@@ -216,8 +230,10 @@ def fill_values(
     global _asked_for  # noqa: PLW0603 - one number of the process
     if plan.kernel_values is not None:
         _asked_for += max(plan.kernel_values, _REQUEST_VALUES)
-    asked = None if plan.kernel_values is None else _asked_for
-    plan.fill(values, choice.engine(plan, arithmetic=arithmetic, kernel_values=asked))
+    plan.fill(
+        values,
+        choice.engine(plan, arithmetic=arithmetic, kernel_values=plan.kernel_values and _asked_for),
+    )
 
 
 @in_arguments
@@ -240,10 +256,11 @@ def blocks(
     >>> [block.shape for block in blocks("rope", 1300, dim=256)]
     [(512, 256), (512, 256), (276, 256)]
     """
-    form = format_of_result(dtype, None, None)
-    where, precision = given_positions(positions), _precision(form, round_to)
-    choice, plan = _planned(encoding, where, parameters, precision, table=table, head=head)
-    checked_choice("arithmetic", arithmetic, get_args(Arithmetic))
+    precision = _precision(format_of_result(dtype, None, None), round_to)
+    choice, (plan,) = _planned(
+        encoding, given_positions(positions), parameters, precision, (table,), head=head
+    )
+    checked_choice("arithmetic", arithmetic, ARITHMETICS)
     return plan.matrix(choice.engine(plan, arithmetic=arithmetic)).blocks()
 
 
@@ -298,12 +315,13 @@ def tables(
     """
     for name in {"out", "table", "head"} & {*parameters}:
         raise ArgumentError(f"{name}: tables takes no such argument")
-    how: dict[str, Any] = {"dtype": dtype, "round_to": round_to, "like": like, **parameters}
+    precision = _precision(format_of_result(dtype, like, None), round_to)
+    given = None if positions is None else GivenPositions.of(positions)
     names = ("cos-full", "sin-full") if full else ("cos", "sin")
-    cos, sin = (
-        encode(encoding, positions, table=name, arithmetic=arithmetic, **how) for name in names
+    choice, plans = _planned(
+        encoding, given.positions if given else None, parameters, precision, names
     )
-    return Tables(cos, sin)
+    return Tables(*(_computed(plan, choice, given, arithmetic, like=like) for plan in plans))
 
 
 @overload
@@ -365,9 +383,8 @@ def bias(
         raise ArgumentError("queries, keys: must each be one-dimensional")
     parts = lcm(*(places.positions.denominator for places in at))
     asked = [places.positions.in_parts(parts) for places in at]
-    last = max(places.length for places in asked) - 1
     choice = choice_of(encoding, None, parameters)
-    encoded = choice.encoding(last + 1)
+    encoded = choice.encoding(max(places.length for places in asked))
     content = encoded.bound.content
     if content.heads is None:
         raise ArgumentError(f"encoding {choice.name!r} is {choice.scheme.kind_text}, not a bias")

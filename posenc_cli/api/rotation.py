@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from posenc_cli.api.arguments import (
 )
 from posenc_cli.api.arrays import array_like, format_of_result, is_array, loaded_array
 from posenc_cli.api.encoding import fill_values, warn_of_doubts
-from posenc_cli.backends.base import Arithmetic
+from posenc_cli.backends.base import ARITHMETICS, Arithmetic
 from posenc_cli.encoding.application import rotated_pair
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.formulas.tables import paired_columns
@@ -239,7 +239,7 @@ def apply(
     if given is not None and len(given.shape) != 1:
         raise ArgumentError("positions: must be one-dimensional")
     choice = choice_of(encoding, given.positions if given else None, parameters)
-    checked_choice("arithmetic", arithmetic, get_args(Arithmetic))
+    checked_choice("arithmetic", arithmetic, ARITHMETICS)
     form = format_of_result(kind if dtype is None else dtype, x, None)
     applied = AppliedEncoding.of(choice, shape, "x", dtype=form, arithmetic=arithmetic)
     warn_of_doubts(applied.choice, applied.request, stacklevel=4)

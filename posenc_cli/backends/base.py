@@ -8,7 +8,7 @@ Rows and scores, which are formulas of integers, are always computed by NumPy.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from posenc_cli.records import Record
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.placements import Placement
 
 Arithmetic = Literal["exact", "float64", "float32", "bfloat16"]
+ARITHMETICS: tuple[Arithmetic, ...] = get_args(Arithmetic)
 Reduced = Literal["float64", "float32", "bfloat16"]
 
 FrequencyRule = Callable[[Any], Any]

@@ -38,6 +38,7 @@ from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.numerics.phasors import DIGIT_BITS
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.numerics.waves import WaveTable
+from posenc_cli.positions import LARGEST_POSITION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +74,8 @@ class FastBackend(NumpyBackend):
     """Waves by a compiled kernel, on the CPU; in the precisions of frameworks by NumPy."""
 
     name = "fast"
-    call_values = 1 << 20  # makes the overhead of a call small; stopping waits for one call
+    # They make the overhead of a call small; stopping waits for one call.
+    block_values, call_values = 1 << 17, 1 << 20
 
     def status(self) -> Status:
         """Return whether the compiled library is here and computes correct values."""
@@ -109,7 +111,7 @@ def _library() -> ctypes.CDLL:
     for name, bits in _KNOWN.items():
         dtype = REAL_DTYPES[name]
         out = np.zeros((2, 2), dtype.numpy)
-        waves.compute(out, np.array([1, 2**53]), both, dtype)
+        waves.compute(out, np.array([1, LARGEST_POSITION]), both, dtype, LARGEST_POSITION)
         if out.view(f"u{dtype.itemsize}").reshape(-1).tolist() != bits:
             raise Unavailable("--backend fast: its library computes wrong values here")
     return library
@@ -188,10 +190,11 @@ class CompiledWaves:
             out = out.view(dtype.numpy)
         halves.require_subnormals(dtype)
         positions = np.ascontiguousarray(positions, np.int64)
-        if self._serves(out, positions):
-            self.compute(out, positions, placements, dtype)
-        else:
+        last = self._last_served(out, positions)
+        if last is None:
             self._core.fill(out, positions, placements, dtype=dtype)
+        else:
+            self.compute(out, positions, placements, dtype, last)
 
     def compute(
         self,
@@ -199,16 +202,18 @@ class CompiledWaves:
         positions: Integers,
         placements: Sequence[Placement],
         dtype: DType,
+        last: int,
     ) -> None:
-        """Fill with the kernel, for real formats and for positions that it supports."""
+        """Fill with the kernel, for real formats and positions of at least 0 up to ``last``."""
         for tables in self._tables(placements, out.shape[1]):
             columns = tables.columns
-            target = out[:, columns.target]
-            places = self._filled(target, positions, tables, dtype)
-            if places is None:
-                places = np.arange(target.size)
+            target, numbers = out[:, columns.target], positions
+            if not positions[0]:
+                target[0] = self._core.first_row(columns, dtype)  # the kernel proves no sine of 0
+                target, numbers = target[1:], positions[1:]
+            places = self._filled(target, numbers, tables.of(dtype, last, self._instructions))
             if places.size:
-                self._core.settle(target, positions, columns, places, dtype=dtype)
+                self._core.settle(target, numbers, columns, places, dtype=dtype)
 
     def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
         """Return n · ω in (−π, π], correctly rounded to ``dtype``; the scale is not applied.
@@ -218,13 +223,13 @@ class CompiledWaves:
         """
         return self._core.angles(positions, dtype=dtype)
 
-    def _serves(self, out: StoredRows, positions: Integers) -> bool:
+    def _last_served(self, out: StoredRows, positions: Integers) -> int | None:
+        """Return the last position if the kernel computes them all and repays its tables."""
         if not (self._ordinary and out.dtype.isnative and positions.size):
-            return False
+            return None
         self._rows_asked_for += positions.size
-        if self._rows_asked_for < FEW_ROWS:
-            return False
-        return int(positions.min()) >= 0
+        last = int(positions.view(np.uint64).max())  # a negative one is larger than all others
+        return last if last <= LARGEST_POSITION and self._rows_asked_for >= FEW_ROWS else None
 
     def _tables(self, placements: Sequence[Placement], width: int) -> list[_KernelTables]:
         def made() -> list[_KernelTables]:
@@ -234,14 +239,11 @@ class CompiledWaves:
         key = (width, *(placement.key for placement in placements))
         return self._prepared.get(key, made)
 
-    def _filled(
-        self, target: StoredRows, positions: Integers, tables: _KernelTables, dtype: DType
-    ) -> Integers | None:
-        """Fill columns; return the entries that are not proven, or None if there are too many."""
+    def _filled(self, target: StoredRows, positions: Integers, table: _KernelTable) -> Integers:
+        """Fill columns; return the entries that are not proven, or all if there are too many."""
         close = target.strides[1] == target.itemsize or target.shape[1] == 1
         out = target if close else np.empty(target.shape, target.dtype)
         places = np.empty(UNDECIDED_KEPT, np.int64)
-        table = tables.of(dtype, int(positions.max()), self._instructions)
         count = self._library.posenc_fill(
             ctypes.byref(table),
             positions.ctypes.data,
@@ -252,11 +254,10 @@ class CompiledWaves:
             places.ctypes.data,
             places.size,
         )
-        if count < 0:  # no memory for its buffers
-            return None
         if out is not target:
             target[...] = out
-        return None if count > places.size else places[:count]
+        # A negative count: no memory for its buffers.
+        return places[:count] if 0 <= count <= places.size else np.arange(target.size)
 
 
 class _KernelTables:

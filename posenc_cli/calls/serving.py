@@ -304,8 +304,7 @@ class ServedFunction:
     @property
     def _from_zero(self) -> bool:
         """Whether a call has all positions from 0."""
-        follows = self.last is not None and not self.form.any_rows
-        return self.form.from_zero or follows
+        return self.form.from_zero or (self.last is not None and not self.form.any_rows)
 
     def _rotated(
         self, positions: Integers, given: Vectors | Sequence[Float32Rows]
@@ -332,16 +331,17 @@ class ServedFunction:
         self, positions: Integers, rows: SomeRows, given: Vectors | Sequence[Float32Rows]
     ) -> list[Returned]:
         """Make one call at ``positions``; only ``rows`` get the vectors and are returned."""
-        form = self.form
         if isinstance(given, Vectors):
-            vectors = [replace(given, rows=positions.size)] * len(form.vectors)
+            vectors = [replace(given, rows=positions.size)] * len(self.form.vectors)
         else:
             vectors = []
-            for values in given[: len(form.vectors)]:
-                x = np.ones((1, positions.size, 1, form.columns), np.float32)
-                x[0, rows, 0] = values
-                vectors.append(Vectors(x, positions.size))
-        results = self.process.rotated(form, positions, vectors)
+            for values in given[: len(self.form.vectors)]:
+                x = values
+                if not isinstance(rows, slice) or len(values) < positions.size:
+                    x = np.ones((positions.size, self.form.columns), np.float32)
+                    x[rows] = values
+                vectors.append(Vectors(x[None, :, None], positions.size))
+        results = self.process.rotated(self.form, positions, vectors)
         return [Returned(result.values[0][rows], result.dtype) for result in results]
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from posenc_cli.encoding.arrays import position_array, position_blocks
+from posenc_cli.encoding.arrays import position_blocks
 from posenc_cli.encoding.axial import placed_waves
 from posenc_cli.encoding.blocks import formula_rows, row_rule
 from posenc_cli.encoding.growing import PAIR_MARGIN, GrowingCells
@@ -87,8 +87,7 @@ class Application(Record):
         for first in range(0, stacks, together):
             stack = min(together, stacks - first)
             start = 0
-            for part in [positions] if count <= rows else positions.blocks(rows):
-                block = position_array(part)
+            for block in position_blocks(positions, rows):
                 prepared = kept.get(start, lambda block=block: rule.prepared(block))  # type: ignore[misc]
                 begin = first * count + start
                 given = vectors[begin : begin + stack * block.size]

@@ -43,9 +43,8 @@ def position_array(positions: Positions) -> Integers:
 
     Shape: (positions.count,).
     """
-    return np.concatenate(
-        [np.arange(run.start, run.stop, run.step, dtype=np.int64) for run in positions.ranges]
-    )
+    runs = [np.arange(run.start, run.stop, run.step, dtype=np.int64) for run in positions.ranges]
+    return runs[0] if len(runs) == 1 else np.concatenate(runs)
 
 
 def positions_from(values: NDArray[Any], *, name: str = "positions") -> Positions:
@@ -75,8 +74,8 @@ def whole_parts(values: NDArray[Any], *, name: str) -> tuple[Integers, int]:
     Raises: InvalidInput if some are not finite, or pass 2^53 as multiples of the common 1/2^k.
     """
     if values.dtype.kind != "f":
-        if int(values.max()) > LARGEST_POSITION or int(values.min()) < -LARGEST_POSITION:
-            farthest = max(int(values.max()), int(values.min()), key=abs)
+        farthest = max(int(values.max()), int(values.min()), key=abs)
+        if abs(farthest) > LARGEST_POSITION:
             raise InvalidInput(f"{name}: {farthest} is past 2^53, the last exact position")
         return values.astype(np.int64), 1
     numbers = values.astype(np.float64)
@@ -102,7 +101,7 @@ def whole_parts(values: NDArray[Any], *, name: str) -> tuple[Integers, int]:
 def _runs(numbers: Integers) -> tuple[range, ...]:
     """Return integers in order as ranges that all step by the first difference: (n,)."""
     step = max(1, int(numbers[1]) - int(numbers[0])) if numbers.size > 1 else 1
-    breaks = np.flatnonzero(np.diff(numbers) != step) + 1
+    breaks = np.flatnonzero(numbers[1:] - numbers[:-1] != step) + 1
     starts, stops = [0, *breaks.tolist()], [*breaks.tolist(), numbers.size]
     return tuple(
         range(first, first + (stop - start - 1) * step + 1, step)
@@ -112,7 +111,7 @@ def _runs(numbers: Integers) -> tuple[range, ...]:
 
 def position_blocks(positions: Positions, count: int) -> Iterator[Integers]:
     """Yield the positions in order, at most ``count`` at a time."""
-    return map(position_array, positions.blocks(count))
+    return map(position_array, [positions] if positions.count <= count else positions.blocks(count))
 
 
 def repeated_rows(row: StoredValues) -> Iterator[StoredRows]:

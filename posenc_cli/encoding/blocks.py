@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.encoding.arrays import in_arithmetic, position_blocks, rows_a_block
+from posenc_cli.encoding.arrays import (
+    BLOCK_VALUES,
+    in_arithmetic,
+    position_blocks,
+    rows_a_block,
+)
 from posenc_cli.encoding.engine import wave_filler
 from posenc_cli.formulas.declare import Bias, BucketBias, Rotation, Rows, Sinusoids
 from posenc_cli.numerics import exact
@@ -56,7 +61,8 @@ def matrix_blocks(
     columns = content.columns(table)
     values = getattr(engine.backend, "block_values", None) if columns.placements else None
     rule = row_rule(content, lookup, table, precision=precision, engine=engine)
-    rows = rows_a_block(columns.width, values)
+    # Threads share the values of a block, so that several need little more memory than one.
+    rows = rows_a_block(columns.width, values or BLOCK_VALUES // engine.threads)
     yield from engine.in_order(rule, position_blocks(positions, rows))
 
 
@@ -96,8 +102,7 @@ def _wave_rows(
     # A single column, padded with zeros, has no wave.
     filler = wave_filler(waves, engine) if waves.count else None
     columns, rounded = content.columns(table), precision.rounded
-    placed = sum(len(range(columns.width)[part.columns]) for part in columns.placements)
-    new = np.zeros if filler is None or placed < columns.width else np.empty
+    new = np.empty if filler is not None and columns.full else np.zeros
 
     def angles(positions: Integers) -> StoredRows:
         assert filler is not None
@@ -121,7 +126,7 @@ def fill_waves(
     precision: Precision,
     engine: Engine,
 ) -> bool:
-    """Write the rows of waves straight into an array, with one share per thread.
+    """Write the rows of waves straight into an array, one block at a time on each thread.
 
     Returns False, with nothing written, if the values are not waves, or are stored wider than they
     are rounded. The caller must then copy the blocks of `matrix_blocks`.
@@ -135,21 +140,17 @@ def fill_waves(
     if table == "angles" or precision.stored != precision.rounded:
         return False
     columns, filler = content.columns(table), wave_filler(waves, engine)
-    if sum(len(range(columns.width)[part.columns]) for part in columns.placements) < columns.width:
+    if not columns.full:
         out[...] = 0
-    share = -(-len(out) // engine.threads)
     values = getattr(engine.backend, "call_values", None)
-    rows = min(share, rows_a_block(columns.width, values))
+    rows = min(-(-len(out) // engine.threads), rows_a_block(columns.width, values))
 
-    def fill(share_of_thread: tuple[int, Positions]) -> None:
-        number, part = share_of_thread
-        begin = number * share
-        for places in position_blocks(part, rows):
-            block = out[begin : begin + places.size]
-            filler.fill(block, places, columns.placements, dtype=precision.rounded)
-            begin += places.size
+    def fill(numbered: tuple[int, Integers]) -> None:
+        number, places = numbered
+        target = out[number * rows : (number + 1) * rows]
+        filler.fill(target, places, columns.placements, dtype=precision.rounded)
 
-    for _ in engine.in_order(fill, enumerate(positions.blocks(share))):
+    for _ in engine.in_order(fill, enumerate(position_blocks(positions, rows))):
         pass
     return True
 

@@ -6,7 +6,7 @@ Nothing is computed until the blocks of the matrix are read, and then only one b
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from posenc_cli.encoding.engine import Engine
@@ -144,7 +144,7 @@ class Request(Record):
             "scheme": self.scheme.name,
             "params": dict(self.encoding.bound.params),
             "positions": None if positions is None else str(positions),
-            "table": self._table(),
+            "table": self._table,
             "head": self.head,
             "round_to": self.precision.rounded.name,
             "weights": self.random_weights,
@@ -155,7 +155,7 @@ class Request(Record):
 
         Raises: InvalidInput if its parts do not fit together.
         """
-        table, heads = self._table(), self.encoding.bound.content.heads
+        table, heads = self._table, self.encoding.bound.content.heads
         if self.head is not None and heads is None:
             raise InvalidInput(
                 f"--head {self.head}: {self.scheme.name} is {self.scheme.kind_text} without heads"
@@ -173,7 +173,7 @@ class Request(Record):
         Raises: InvalidInput as `_form` does.
         """
         content = self.encoding.bound.content
-        waves, columns = content.waves, content.columns(self._table())
+        waves, columns = content.waves, content.columns(self._table)
         shape, dtype = self._form(columns.width, 0 if positions is None else positions.count)
         labels: Any = None  # integers, or texts if some are not integers
         if positions is not None and len(shape) == 2:
@@ -198,7 +198,7 @@ class Request(Record):
             InvalidInput: there is no complex format with such parts, or frequencies are requested
                 of waves that each follow their own direction.
         """
-        content, table, dtype = self.encoding.bound.content, self._table(), self.precision.stored
+        content, table, dtype = self.encoding.bound.content, self._table, self.precision.stored
         if table == "inv-freq":
             along = None if content.waves is None else content.waves.coordinates
             if along is not None and along.oblique:
@@ -259,8 +259,9 @@ class Request(Record):
             return Positions.contiguous(0, waves.capacity.positions)
         return self.positions
 
+    @cached_property
     def _table(self) -> str | None:
-        """Return the requested rotary table, or None if the scheme has only one matrix.
+        """The requested rotary table, or None if the scheme has only one matrix.
 
         Raises: InvalidInput if a table is requested of a scheme that is not rotary.
         """
@@ -283,7 +284,7 @@ class Request(Record):
     ) -> Iterator[StoredRows]:
         from posenc_cli.encoding import blocks
 
-        content, table, precision = self.encoding.bound.content, self._table(), self.precision
+        content, table, precision = self.encoding.bound.content, self._table, self.precision
         with self.scheme.answerable():
             if positions is None:
                 waves = self.encoding.bound.rotation.waves
@@ -304,13 +305,12 @@ class Request(Record):
     def _straight(self, positions: Positions, engine: Engine, out: StoredRows) -> bool:
         from posenc_cli.encoding import blocks
 
-        table = self._table()
         with self.scheme.answerable():
             return blocks.fill_waves(
                 self.encoding.bound.content,
                 positions,
-                out.view(self.precision.stored.numpy) if table == "complex" else out,
-                table=table,
+                out.view(self.precision.stored.numpy) if self._table == "complex" else out,
+                table=self._table,
                 precision=self.precision,
                 engine=engine,
             )

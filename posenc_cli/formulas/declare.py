@@ -254,9 +254,11 @@ RowLookup = Callable[[Array], Array]
 
 def within_length(seq_len: int | None) -> Capacity | None:
     """Return the capacity of a scheme whose formula depends on a length."""
-    if seq_len is None:
-        return None
-    return Capacity(seq_len, f"seq_len is {seq_len}", "leave seq_len out: it follows --len")
+    return (
+        None
+        if seq_len is None
+        else Capacity(seq_len, f"seq_len is {seq_len}", "leave seq_len out: it follows --len")
+    )
 
 
 class Rows(Record):

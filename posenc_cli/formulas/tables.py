@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from posenc_cli.numerics.placements import Placement
@@ -49,6 +49,11 @@ class PlacedColumns(Record):
 
     width: int
     placements: tuple[Placement, ...] = ()
+
+    @cached_property
+    def full(self) -> bool:
+        """Whether every column holds waves."""
+        return self.width == sum(len(range(self.width)[part.columns]) for part in self.placements)
 
 
 @lru_cache(maxsize=64)

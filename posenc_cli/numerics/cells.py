@@ -96,12 +96,12 @@ def chunk_rows(width: int) -> int:
 
 def rising_by_one(positions: Integers) -> bool:
     """Return whether positions are n, n + 1, n + 2, … for some n ≥ 0."""
-    if positions.size == 0:
-        return False
-    first, last = int(positions[0]), int(positions[-1])
-    if first < 0 or last - first != positions.size - 1:
-        return False
-    return bool((positions[1:] > positions[:-1]).all())
+    return bool(
+        positions.size
+        and positions[0] >= 0
+        and positions[-1] - positions[0] == positions.size - 1
+        and (positions[1:] > positions[:-1]).all()
+    )
 
 
 def consecutive_blocks(

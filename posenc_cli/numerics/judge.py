@@ -63,7 +63,7 @@ class Judge:
         self._rates = np.array([abs(float(frequency)) for frequency in phasors.frequencies])
         self._still = np.array([not frequency for frequency in phasors.frequencies])
         level = nearest(*phasors.scale.as_integer_ratio(), dtype)
-        self._levels = narrow(np.array([0.0, level]), None, dtype)
+        self.levels = narrow(np.array([0.0, level]), None, dtype)
 
     def fill(
         self,
@@ -154,14 +154,15 @@ class Judge:
             rows, at = rows[undecided], at[undecided]
         if rows.size:
             columns = table.placed.columns
-            values = self._settled(table.positions[rows], columns.waves[at], columns.sine[at])
-            table.out[rows, table.placed.order[at]] = values
+            table.out[rows, table.placed.order[at]] = self.settled(
+                table.positions[rows], columns.waves[at], columns.sine[at]
+            )
 
-    def _settled(self, positions: Integers, waves: Integers, sine: Flags) -> StoredValues:
+    def settled(self, positions: Integers, waves: Integers, sine: Flags) -> StoredValues:
         """Return entries, given by position, wave and function, correctly rounded."""
         values = np.empty(positions.size, self._dtype.numpy)
         known = (positions == 0) | self._still[waves]
-        values[known] = np.where(sine[known], self._levels[0], self._levels[1])
+        values[known] = np.where(sine[known], self.levels[0], self.levels[1])
         pending = np.flatnonzero(~known)
         if pending.size > FEW_CELLS:
             undecided = []

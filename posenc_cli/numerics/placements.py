@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Literal
 
 from posenc_cli.records import Record
@@ -20,7 +21,7 @@ class Placement(Record):
     columns: slice
     waves: slice = slice(None)
 
-    @property
+    @cached_property
     def key(self) -> tuple[object, ...]:
         """A hashable key of the placement; slices are not hashable before Python 3.12."""
         columns, waves = self.columns, self.waves

@@ -51,7 +51,7 @@ from posenc_cli.numerics.cells import (
 )
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.numerics.halves import require_subnormals
-from posenc_cli.numerics.judge import JUDGES_KEPT, Doubts, Judge, Table
+from posenc_cli.numerics.judge import JUDGES_KEPT, Judge, Table
 from posenc_cli.numerics.layout import Columns, Factors, Pairs, columns_of
 from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.numerics.paired import rounded_pairs
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.numerics.angles import AngleTable
-    from posenc_cli.numerics.arrays import Integers, StoredRows
+    from posenc_cli.numerics.arrays import Integers, StoredRows, StoredValues
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.wide import WideWaves
 
@@ -152,9 +152,15 @@ class WaveTable:
         """
         # Columns of zeros need no rounding.
         places = places[~columns.zero[places % columns.zero.size]]
-        table = Table(out, positions, columns.placed)
+        rows, at = np.divmod(places, columns.zero.size)
         with np.errstate(all="ignore"):
-            self._judge(dtype).settle(table, [Doubts(places, None, None)])
+            out[rows, at] = self._judge(dtype).settled(
+                positions[rows], columns.waves[at], columns.sine[at]
+            )
+
+    def first_row(self, columns: Columns, dtype: DType) -> StoredValues:
+        """Return the row of position 0: the scale for a cosine, else 0. Shape: (columns,)."""
+        return self._judge(dtype).levels[(~(columns.sine | columns.zero)).view(np.int8)]
 
     def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
         """Return n · ω in (−π, π], correctly rounded to ``dtype``; the scale is not applied.

@@ -190,8 +190,11 @@ class Entries(Record):
         rows, entries = np.nonzero(~np.isfinite(rest) & (own >= 0))
         turned[rows, own[entries]] = complex(np.nan, np.nan)
         rest[rows, entries] = 0
-        norm = np.linalg.norm(rest, axis=1)
-        return turned, mirrored, norm, norm - np.linalg.norm(rest[:, ~other[self.o[left]]], axis=1)
+        norm, kept = np.linalg.norm(rest, axis=1), ~other[self.o[left]]
+        return (
+            *(turned, mirrored, norm),
+            norm - (norm if kept.all() else np.linalg.norm(rest[:, kept], axis=1)),
+        )
 
 
 class PairProbes:

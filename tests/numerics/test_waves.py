@@ -305,13 +305,13 @@ def test_every_tier_of_the_rounding_test_gives_the_same_bytes(dtype, base, monke
 @pytest.mark.parametrize("dtype", DTYPES[:3], ids=lambda dtype: dtype.name)
 def test_the_rounding_test_leaves_almost_nothing_undecided(dtype, monkeypatch):
     slow = []
-    settled = Judge._settled
+    settled = Judge.settled
 
     def counted(self, positions, *arguments):
         slow.append(np.count_nonzero(positions))
         return settled(self, positions, *arguments)
 
-    monkeypatch.setattr(Judge, "_settled", counted)
+    monkeypatch.setattr(Judge, "settled", counted)
     for base, dim in ((10_000, 64), (Decimal("1e30"), 512), (Decimal("1e300"), 16)):
         slow.clear()
         filled(WaveTable(ladder(base, dim)), np.arange(4096), halves(dim // 2), dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from posenc_cli.backends.base import Arithmetic
+from posenc_cli.backends.base import ARITHMETICS, Arithmetic
 from posenc_cli.choice import Choice
 from posenc_cli.cli.choosing import (
     ComputeOptions,
@@ -15,7 +15,7 @@ from posenc_cli.cli.choosing import (
     choice_of,
     required_choice,
 )
-from posenc_cli.cli.commands.generate import ARITHMETICS, write_matrix
+from posenc_cli.cli.commands.generate import write_matrix
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import READ, MatrixOutput
 from posenc_cli.cli.options import LARGEST_SEED, number_format_option, option, whole_option

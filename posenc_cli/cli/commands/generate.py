@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
-from posenc_cli.backends.base import Arithmetic
+from posenc_cli.backends.base import ARITHMETICS, Arithmetic
 from posenc_cli.choice import Choice
 from posenc_cli.cli.choosing import LikeChoice, at_first_positions
 from posenc_cli.cli.console import Console
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from posenc_cli.encoding.request import Request
     from posenc_cli.files.formats import Saved
     from posenc_cli.files.matrix import Format, Matrix
-
-ARITHMETICS = get_args(Arithmetic)
 
 
 def generate(
