@@ -73,8 +73,7 @@ class AppliedEncoding(Record):
         _check_columns(request, columns, name)
         engine = part.engine(plan, arithmetic=arithmetic)
         others = tuple(other.scheme.name for other in choice.parts if other.scheme != part.scheme)
-        application = Application(request, columns, dtype, engine)
-        return cls(part, request, application, shape, others)
+        return cls(part, request, Application(request, columns, dtype, engine), shape, others)
 
     def blocks(self, vectors: VectorRows) -> Iterator[StoredRows]:
         """Return the results for all vectors in order, in the form of `Application.blocks`."""

@@ -53,8 +53,7 @@ def score_cells(request: Request, points: Sequence[int], engine_for: EngineFor) 
     def cells(rows: Sequence[int], columns: Sequence[int]) -> StoredRows:
         both = sorted({*rows, *columns})
         asked = positions_of([points[index] for index in both], request.denominator)
-        blocks = blocks_at(request, asked, engine_for)
-        scores = _joined(blocks, range(len(both)))
+        scores = _joined(blocks_at(request, asked, engine_for), range(len(both)))
         places = {index: place for place, index in enumerate(both)}
         return scores[np.ix_([places[row] for row in rows], [places[key] for key in columns])]
 

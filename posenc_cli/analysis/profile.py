@@ -142,8 +142,7 @@ def roformer_bound(waves: Waves, engine: Engine, weights: Reals | None) -> RoFor
         values = np.empty(len(offsets))
         for part, table in tables(offsets):
             cosines, sines = np.split(table, 2, axis=1)  # (offsets, waves) each
-            sums = np.hypot(cosines.cumsum(axis=1), sines.cumsum(axis=1))
-            values[part] = sums.mean(axis=1)
+            values[part] = np.hypot(cosines.cumsum(axis=1), sines.cumsum(axis=1)).mean(axis=1)
         return values
 
     if weights is None:

@@ -85,8 +85,7 @@ class Console(OptionGroup):
         """Return one strict JSON object; ``schema`` comes first."""
         import json  # slow to import; most reports are text
 
-        document = {"schema": f"posenc/{schema}/1", **fields}
-        return json.dumps(document, allow_nan=False, indent=2)
+        return json.dumps({"schema": f"posenc/{schema}/1", **fields}, allow_nan=False, indent=2)
 
     @property
     def typesetter(self) -> Typesetter:
@@ -112,8 +111,7 @@ class Console(OptionGroup):
         """Return a command on lines that fit the terminal if possible and that a shell can read."""
         from posenc_cli.render.typesetting import continued_command
 
-        lines = continued_command(command, self.width - indent)
-        return textwrap.indent(lines, " " * indent)
+        return textwrap.indent(continued_command(command, self.width - indent), " " * indent)
 
     @property
     def width(self) -> int:

@@ -30,9 +30,7 @@ MAGNITUDE = ("attention_factor", "logit_multiplier")
 def default(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Params]:
     """Return plain RoPE, or M-RoPE for models whose tokens have positions on three axes."""
     family, mrope = keys.family, keys.family.mrope or {}
-    sections = None
-    if mrope or not family.known:
-        sections = rope.counts("mrope_section")
+    sections = rope.counts("mrope_section") if mrope or not family.known else None
     if not mrope and sections is None:
         return "rope", {}
     if sections is None:

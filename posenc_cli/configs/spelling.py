@@ -441,13 +441,11 @@ class ExactRotation(Record):
 
 def exact_rotation(layers: Layers, length: int) -> ExactRotation:
     """Return the rotation of rotary layers at a sequence length; the last 64 results are cached."""
-    values = sorted(layers.values().items())
-    return _rotation(layers.scheme, tuple(values), length)
+    return _rotation(layers.scheme, tuple(sorted(layers.values().items())), length)
 
 
 @lru_cache(maxsize=64)
 def _rotation(scheme: str, values: tuple[tuple[str, Any], ...], length: int) -> ExactRotation:
-    bound = catalogue.find(scheme).bind(dict(values), seq_len=length)
-    waves = bound.content.waves
+    waves = catalogue.find(scheme).bind(dict(values), seq_len=length).content.waves
     assert waves is not None
     return ExactRotation(tuple(waves.frequencies(exact)), waves.scale)

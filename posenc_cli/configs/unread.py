@@ -337,8 +337,7 @@ def _other_models(top: Keys, text: Keys) -> tuple[str, ...]:
 
 def _is_of_absent_type(path: str, layers: Sequence[Layers]) -> bool:
     """Return whether a path leads to the rope object of a layer type that no layer has."""
-    types = {group.layer_type for group in layers}
-    absent = {*KNOWN} - types
+    absent = {*KNOWN} - {group.layer_type for group in layers}
     if "sliding_attention" in absent:  # DeepSeek V4's name for the rope object of these layers
         absent.add("main")
     return not absent.isdisjoint(path.split("."))

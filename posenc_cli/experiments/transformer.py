@@ -132,8 +132,7 @@ class LengthModel:
             x = x + torch.bmm(heads.reshape(x.shape), parameters[f"{layer}.heads"])
             inner = functional.relu(torch.bmm(_normalized(x), parameters[f"{layer}.inner"]))
             x = x + torch.bmm(inner, parameters[f"{layer}.outer"])
-        out = torch.bmm(_normalized(x), parameters["out"])
-        return out.view(seeds, sequences, count, -1)
+        return torch.bmm(_normalized(x), parameters["out"]).view(seeds, sequences, count, -1)
 
     def _attended(
         self, parameters: Parameters, query: Tensor, key: Tensor, value: Tensor

@@ -230,9 +230,7 @@ def as_text(value: object, *, separator: str = ",") -> str:
         return separator.join(map(as_text, value))
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, float):
-        return _number(value)
-    return str(value)
+    return _number(value) if isinstance(value, float) else str(value)
 
 
 _LONGEST_LIST = 24  # characters

@@ -404,8 +404,7 @@ def consistency(
             if block.seen is not None:
                 missed = np.where(block.seen, missed, 0.0)
             followed = reference.angle_positions(block.positions, rotations.axes)
-            allowed = tolerance.cells(followed, rates)
-            worst.update(block.positions, missed, allowed)
+            worst.update(block.positions, missed, tolerance.cells(followed, rates))
     partner = _worst_partner(rotation, parts, worst) if worst.ratio > 1 else None
     stretch = float(np.abs(rotations.amplitudes).max())
     if other is not None:

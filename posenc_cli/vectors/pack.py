@@ -219,8 +219,7 @@ def _expected_vectors(
     if request.scheme.kind == "rotary":
         reference = Reference.of(request.encoding)
         rotated = rotated_vectors(reference, positions, x, x, dtype.name, rule=rule)
-        conventions = _rotation_conventions(reference, x.shape[1])
-        return rotated, _tables(applied.choice, dtype), conventions
+        return rotated, _tables(applied.choice, dtype), _rotation_conventions(reference, x.shape[1])
     e = added_values(request.encoding, positions, x, dtype.name, rule=rule, vectors=x)
     e = replace(e, found=e.right())
     if not e.found.any():

@@ -160,8 +160,7 @@ def compare(
     from posenc_cli.render.reports.comparison import comparison_fields, comparison_text
 
     sides = sides_of((a, b), runtimes=runtimes or [], layer_type=layer_type, parameters=parameters)
-    given = {"--table": table, "--head": head, "--dtype": dtype and dtype.name}
-    computing = where.texts | given
+    computing = where.texts | {"--table": table, "--head": head, "--dtype": dtype and dtype.name}
     if all(side.loaded is not None for side in sides):
         refuse(computing, "does not apply to two files: nothing is computed")
     for warning in dict.fromkeys(warning for side in sides for warning in side.warnings):

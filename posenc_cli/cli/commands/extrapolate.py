@@ -85,8 +85,7 @@ class TrainedEncodings(Record):
         schemes = [catalogue.find(part) for part in parts]
         values = parameters_by_scheme(schemes, given)
         by_part = iter(zip(parts, schemes, values, strict=True))
-        encodings = [[next(by_part) for _ in names] for names in named]
-        return TrainedEncodings(_requests(encodings))
+        return TrainedEncodings(_requests([[next(by_part) for _ in names] for names in named]))
 
 
 def _requests(

@@ -194,8 +194,7 @@ class GGUFKeys:
 
         Raises: InvalidInput for another type, or an empty array.
         """
-        arrays = (f"array of {kind}" for kind in _INTEGERS)
-        stated = self.of_type(key, "uint32", *arrays)
+        stated = self.of_type(key, "uint32", *(f"array of {kind}" for kind in _INTEGERS))
         if stated is None:
             return None
         values = stated.value if isinstance(stated.value, tuple | list) else (stated.value,)

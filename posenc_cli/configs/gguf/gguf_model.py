@@ -375,9 +375,7 @@ class _GGUFModel(ScaledGGUFLayers):
         )
 
     def _layout(self) -> Sourced:
-        rope_type = self.architecture.rope_type.split()[0]
-        if self._has_half_pairs():
-            rope_type = "mrope"
+        rope_type = "mrope" if self._has_half_pairs() else self.architecture.rope_type.split()[0]
         layout = "interleaved" if rope_type == "norm" else "half"
         return Sourced(layout, f"llama.cpp's rope type {rope_type.upper()}")
 

@@ -247,8 +247,7 @@ def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
     lines = style.palette.lines
     draw_lines(axes, curves, style)
     for (level, name), dashes in zip(curves.levels, cycle(_LEVELS)):
-        faint = style.palette.faint
-        axes.axhline(level, color=faint, linewidth=0.9, linestyle=dashes, label=name)
+        axes.axhline(level, color=style.palette.faint, linewidth=0.9, linestyle=dashes, label=name)
     span_names = list(dict.fromkeys([*_ZONES, *(name for _, _, name in curves.spans)]))
     for start, stop, name in curves.spans:
         color = lines[(span_names.index(name) + 1) % len(lines)]

@@ -222,9 +222,7 @@ def short_place(evidence: str) -> str:
     'ggml-org/llama.cpp/pull/17945'
     """
     _, blob, path = evidence.partition("/blob/")
-    if blob:
-        return path.partition("/")[2]
-    return evidence.removeprefix("https://github.com/")
+    return path.partition("/")[2] if blob else evidence.removeprefix("https://github.com/")
 
 
 def _uncompared_engines(result: EngineViews, *, otherwise: bool) -> Iterator[str]:

@@ -19,9 +19,7 @@ _COMPARED = ("reference", "positions", "tolerance")
 
 def value_fields(report: ValueReport) -> dict[str, Any]:
     """Return a report as JSON fields, finite numbers only."""
-    worst = None
-    if report.worst is not None:
-        worst = finite_or_null(report.worst.as_dict())
+    worst = finite_or_null(report.worst.as_dict()) if report.worst is not None else None
     return {
         "ok": report.ok,
         "verdict": report.verdict,
