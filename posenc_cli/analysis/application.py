@@ -6,7 +6,7 @@ from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.encoding.application import Application, positions_matrix
+from posenc_cli.encoding.application import Application, GivenVectors, VectorRows, positions_matrix
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.matrix import Matrix
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.backends.base import Arithmetic
     from posenc_cli.choice import Choice
-    from posenc_cli.encoding.application import GivenVectors, VectorRows
     from posenc_cli.encoding.request import Request
     from posenc_cli.numerics.arrays import StoredRows
 

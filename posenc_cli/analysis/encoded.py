@@ -13,7 +13,7 @@ import numpy as np
 from posenc_cli.analysis.sampling import CellValues, positions_of
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.encoding.request import Request
+from posenc_cli.encoding.request import Encoding, Plan, Request
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import FLOAT64
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from decimal import Decimal
 
-    from posenc_cli.encoding.request import Encoding, Plan
     from posenc_cli.formulas.declare import Waves
     from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals, StoredRows
     from posenc_cli.positions import Positions

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from posenc_cli.encoding.engine import wave_filler
+from posenc_cli.encoding.engine import Engine, wave_filler
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.scores import score_rule
 from posenc_cli.numerics import exact
@@ -31,7 +31,6 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from posenc_cli.encoding.engine import Engine
     from posenc_cli.formulas.declare import Content, RowLookup, Waves
     from posenc_cli.numerics.arrays import Integers, Reals
 

@@ -8,14 +8,13 @@ import textwrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.cli import streams
-from posenc_cli.cli.options import EVERY_COMMANDS, OptionGroup, option
+from posenc_cli.cli.options import EVERY_COMMANDS, OptionGroup, OutputOptions, option
 from posenc_cli.cli.streams import terminal_size, text_width
 from posenc_cli.transaction import transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from posenc_cli.cli.options import OutputOptions
     from posenc_cli.render.terminal.blocks import Medium
     from posenc_cli.render.typesetting import Typesetter
 

@@ -13,7 +13,7 @@ from posenc_cli.configs import library
 from posenc_cli.configs.config import read_config, resolve
 from posenc_cli.configs.config_file import FILE, is_drafter
 from posenc_cli.configs.gguf.gguf_file import is_gguf
-from posenc_cli.configs.resolved import TRANSFORMERS, WINDOWS, WINDOWS_UNREAD
+from posenc_cli.configs.resolved import TRANSFORMERS, WINDOWS, WINDOWS_UNREAD, Sourced
 from posenc_cli.configs.rope_rules import softmax_multiplier
 from posenc_cli.configs.scores import SCORES
 from posenc_cli.errors import InvalidInput, PosencError, abbreviated, nearest, quoted_name
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.cli.choosing import ParameterOptions
     from posenc_cli.comparison.losses import Model
-    from posenc_cli.configs.resolved import Sourced
 
 
 _LLAMA_CPP = "llama.cpp"

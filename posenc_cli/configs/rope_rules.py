@@ -8,13 +8,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.keys import CONTEXT, ORIGINAL, first
+from posenc_cli.configs.keys import CONTEXT, ORIGINAL, FamilyKeys, first
 from posenc_cli.configs.resolved import Sourced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from posenc_cli.configs.keys import FamilyKeys
     from posenc_cli.configs.rope_objects import RopeObject
 
     Params = dict[str, Sourced]

@@ -19,10 +19,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from posenc_cli.experiments.request import CLIP, LOG_N, WINDOW
+from posenc_cli.experiments.request import CLIP, LOG_N, WINDOW, ModelSize
 from posenc_cli.experiments.tables import (
     AddedRows,
     DistanceRows,
+    EncodingEntry,
+    EncodingPart,
+    Learnable,
     PairRotations,
     ScoresByPair,
 )
@@ -31,8 +34,6 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from posenc_cli.experiments.request import ModelSize
-    from posenc_cli.experiments.tables import EncodingEntry, EncodingPart, Learnable
     from posenc_cli.numerics.arrays import Integers
 
     Parameters = Mapping[str, Tensor]

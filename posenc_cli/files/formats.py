@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from posenc_cli.errors import InvalidInput, nearest, quoted_name
 from posenc_cli.files import csv, npy, npz, safetensors
@@ -19,7 +19,6 @@ from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import BinaryIO
 
     from posenc_cli.files.matrix import Format, Matrix
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files import npy
-from posenc_cli.files.matrix import Format
+from posenc_cli.files.matrix import ByteSink, Format, Matrix
 from posenc_cli.files.source import CHUNK, ArrayHeader, Source, Stored, select_member
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from zipfile import ZipFile, ZipInfo
 
-    from posenc_cli.files.matrix import ByteSink, Matrix
 
 _METADATA = "metadata.npy"
 

@@ -35,18 +35,17 @@ from posenc_cli.experiments.request import (
     TRAINED,
     EncodingRequest,
     ExperimentRequest,
+    JobResult,
     ModelSize,
 )
 from posenc_cli.files.atomic import STANDARD_OUTPUT
-from posenc_cli.formulas.parameters import as_text
+from posenc_cli.formulas.parameters import Parameter, as_text
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from posenc_cli.experiments.request import JobResult
     from posenc_cli.formulas.declare import Scheme
-    from posenc_cli.formulas.parameters import Parameter
 
 
 DEFAULTS = ("nope", "sinusoidal", "rope", "alibi", "t5")

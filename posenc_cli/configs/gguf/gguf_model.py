@@ -21,6 +21,7 @@ from posenc_cli.configs.gguf.gguf_architectures import (
     OWN_BASE,
     SHORT,
     WITHOUT_BASE,
+    Sliding,
 )
 from posenc_cli.configs.gguf.gguf_file import ONLY_WITH_ROTATION
 from posenc_cli.configs.gguf.gguf_layers import MOST_LAYERS, LayerGroup, ScaledGGUFLayers, Sizes
@@ -39,7 +40,6 @@ from posenc_cli.positions import range_texts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from posenc_cli.configs.gguf.gguf_architectures import Sliding
     from posenc_cli.files.gguf import GGUFHeader
 
     Params = dict[str, Sourced]

@@ -13,7 +13,7 @@ import numpy as np
 
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.errors import InvalidInput
-from posenc_cli.render.figure import Band, Heatmap, Scale, Shown, runs_of
+from posenc_cli.render.figure import Band, Curve, Curves, Heatmap, Scale, Shown, runs_of
 from posenc_cli.render.style import HEAD_SIZE, LINE_STYLES, TICK_SIZE, Style
 from posenc_cli.render.terminal.blocks import levels
 from posenc_cli.render.ticks import IN_FULL, label, longest_of, minus, number, power, ticks
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_cli.render.colors import Srgb
-    from posenc_cli.render.figure import Curve, Curves
 
     Points = tuple[NDArray[np.float64], NDArray[np.float64]]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.analysis.sampling import Points, PositionAxis, spread, steps, wavelengths_by_values
-from posenc_cli.encoding.scores import score_indices, score_rule
+from posenc_cli.encoding.scores import Bucketed, score_indices, score_rule
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.positions import Positions
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.analysis.encoded import EngineFor
     from posenc_cli.encoding.request import Request
-    from posenc_cli.encoding.scores import Bucketed
     from posenc_cli.formulas.buckets import BucketRule
     from posenc_cli.numerics.arrays import RealRows
 

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.render.reports.ci_forms import Case, CiReport
 from posenc_cli.render.ticks import finite_or_null
-from posenc_cli.render.typesetting import Answer
+from posenc_cli.render.typesetting import Answer, Typesetter
 
 if TYPE_CHECKING:
     from posenc_cli.checks.values import ValueReport
-    from posenc_cli.render.typesetting import Typesetter
 
 _COMMAND = "check"
 _COLUMNS = ["worst value", "expected", "found", "allowed"]
