@@ -365,7 +365,7 @@ def _written(picture: Picture[bytes], output: OutputOptions) -> Picture[bytes]:
 
 def _printed_picture(figure: Figure, look: PictureOptions, console: Console) -> Picture[Any]:
     """Print the picture to the terminal, and return it."""
-    from posenc_cli.render.figure import Picture
+    from posenc_cli.render.figure import Picture, figure_sentences
 
     how: Graphics | None = look.graphics
     if how == "auto":
@@ -374,8 +374,6 @@ def _printed_picture(figure: Figure, look: PictureOptions, console: Console) -> 
         return _shown_picture(figure, look, console, how)
     look.check_text()
     if how == "none":
-        from posenc_cli.render.figure import figure_sentences
-
         picture = _data(figure, replace(look, width=None, height=None))
         lines = wrapped_lines(figure_sentences(figure, picture.shown), look, console)
         console.result("\n".join(lines))

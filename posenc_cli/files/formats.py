@@ -110,14 +110,11 @@ def format_of(path: str | None, name: str | None) -> Format:
     )
 
 
-def check_suffix(
-    path: str | None, own: str, asking: str, *, flag: str = "--out", hint: str | None = None
-) -> None:
+def check_suffix(path: str | None, own: str, asking: str) -> None:
     """Refuse a name whose suffix belongs to another kind of file.
 
     ``own`` is the suffix of the output. ``asking`` is the option that requests the output, or its
-    description. ``flag`` is the option that gives the name. An unknown suffix belongs to no format
-    and is accepted.
+    description. An unknown suffix belongs to no format and is accepted.
 
     Raises: InvalidInput.
 
@@ -130,8 +127,8 @@ def check_suffix(
     if content is None or suffix == own or (content == "a text" and own in _TEXTUAL):
         return
     raise InvalidInput(
-        f"{asking} cannot go with {flag} {quoted_name(path or '')}, the name of {content}",
-        hint=hint or f"{flag} {quoted_name(place.with_suffix(own))}",
+        f"{asking} cannot go with --out {quoted_name(path or '')}, the name of {content}",
+        hint=f"--out {quoted_name(place.with_suffix(own))}",
     )
 
 

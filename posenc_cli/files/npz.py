@@ -49,14 +49,10 @@ def write(stream: ByteSink, matrix: Matrix) -> None:
     sink = _Sink(stream)
     with ZipFile(sink, "w") as archive:  # type: ignore[call-overload]
         for array in matrix.arrays:
-            with archive.open(_entry(_member_name(array)), "w", force_zip64=True) as member, sink:
+            with archive.open(_entry(f"{array.name}.npy"), "w", force_zip64=True) as member, sink:
                 npy.write(member, array)
         with archive.open(_entry(_METADATA), "w", force_zip64=True) as member, sink:
             member.write(_metadata(matrix))
-
-
-def _member_name(matrix: Matrix) -> str:
-    return f"{matrix.name}.npy"
 
 
 def _entry(name: str) -> ZipInfo:

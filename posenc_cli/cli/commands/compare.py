@@ -149,13 +149,12 @@ def compare(
     """
     output.check(picture)
     chosen = (table, head, dtype, layer_type, *where.texts, *parameters.texts)
-    if not output.draws and not any(each is not None for each in chosen):
-        from posenc_cli.cli.operands import models_of
+    from posenc_cli.cli.operands import models_of, sides_of
 
+    if not output.draws and not any(each is not None for each in chosen):
         models = models_of((a, b), runtimes or [])
         if models is not None:
             return _compare_models(models, tol, output, console)
-    from posenc_cli.cli.operands import sides_of
     from posenc_cli.comparison.compare import ArrayComparison, Identities, comparison
     from posenc_cli.render.reports.comparison import comparison_fields, comparison_text
 

@@ -40,7 +40,6 @@ from posenc_cli.positions import range_texts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from posenc_cli.files.gguf import GGUFHeader
 
     Params = dict[str, Sourced]
 
@@ -48,21 +47,13 @@ NOUN = "GGUF architecture"
 _POSITIONS = "position_embd.weight"
 
 
-def resolve_gguf(header: GGUFHeader) -> Resolved:
-    """Return the positional encoding of a GGUF file, as llama.cpp reads it.
-
-    Raises: InvalidInput if llama.cpp refuses the file, or if its code was not read for it.
-    """
-    return _GGUFModel(header).resolved()
-
-
-class _GGUFModel(ScaledGGUFLayers):
+class GGUFModel(ScaledGGUFLayers):
     """A GGUF file and its notes."""
 
     def resolved(self) -> Resolved:
-        """Return all layers and the notes about them.
+        """Return all layers, as llama.cpp reads them, and the notes about them.
 
-        Raises: InvalidInput.
+        Raises: InvalidInput if llama.cpp refuses the file, or if its code was not read for it.
         """
         layers = tuple(self._layers())
         for group in layers:
