@@ -49,10 +49,12 @@ def _compare_models(
         result = compare_models(first, second, tolerance=tol)
     for key, model in zip("AB", result.models, strict=True):
         console.warning(*(f"{key}: {warning}" for warning in model.reading.warnings))
-    if output.json:
-        console.json("compare", losses_fields(result))
-    else:
-        output.report(losses_text(result, console.typesetter))
+    console.either(
+        "compare",
+        lambda: losses_fields(result),
+        lambda: losses_text(result, console.typesetter),
+        as_json=output.json,
+    )
     return 0 if result.ok else 1
 
 

@@ -40,7 +40,6 @@ from posenc_cli.positions import range_texts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-
     Params = dict[str, Sourced]
 
 NOUN = "GGUF architecture"
