@@ -222,8 +222,7 @@ def _save(
             hint="--json has both, and --out similarity.png draws them",
         )
     if profile:
-        matrix = verdict(subject).matrix(dtype, part.metadata)
-        matrix = replace(matrix, header=not form.binary)
+        matrix = replace(verdict(subject).matrix(dtype, part.metadata), header=not form.binary)
     else:
         matrix = subject.matrix(dtype, part.engine, part.metadata)
     matrix = output.watch(matrix, console, may_overflow=not isinstance(subject.source, Profile))
