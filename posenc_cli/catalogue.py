@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
@@ -18,7 +18,6 @@ from posenc_cli.records import Record, replace
 from posenc_cli.transaction import note_code
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
     from importlib.metadata import EntryPoint
 
 PLUGIN_GROUP = "posenc.schemes"

@@ -7,10 +7,8 @@ read the names of the fields.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar, dataclass_transform
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any, ClassVar, NoReturn, Self, TypeVar, dataclass_transform
 
 Value = TypeVar("Value", bound="Record")
 

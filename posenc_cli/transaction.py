@@ -10,15 +10,13 @@ import contextlib
 import os
 import stat
 import sys
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from posenc_cli import interrupts
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 STANDARD_INPUT = "-"
 

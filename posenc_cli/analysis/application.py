@@ -6,7 +6,7 @@ from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.encoding.application import Application, positions_matrix
+from posenc_cli.encoding.application import Application, GivenVectors, VectorRows, positions_matrix
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.matrix import Matrix
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.backends.base import Arithmetic
     from posenc_cli.choice import Choice
-    from posenc_cli.encoding.application import GivenVectors, VectorRows
     from posenc_cli.encoding.request import Request
     from posenc_cli.numerics.arrays import StoredRows
 
@@ -73,8 +72,7 @@ class AppliedEncoding(Record):
         _check_columns(request, columns, name)
         engine = part.engine(plan, arithmetic=arithmetic)
         others = tuple(other.scheme.name for other in choice.parts if other.scheme != part.scheme)
-        application = Application(request, columns, dtype, engine)
-        return cls(part, request, application, shape, others)
+        return cls(part, request, Application(request, columns, dtype, engine), shape, others)
 
     def blocks(self, vectors: VectorRows) -> Iterator[StoredRows]:
         """Return the results for all vectors in order, in the form of `Application.blocks`."""

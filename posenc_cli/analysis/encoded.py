@@ -13,7 +13,7 @@ import numpy as np
 from posenc_cli.analysis.sampling import CellValues, positions_of
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.encoding.request import Request
+from posenc_cli.encoding.request import Encoding, Plan, Request
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import FLOAT64
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from decimal import Decimal
 
-    from posenc_cli.encoding.request import Encoding, Plan
     from posenc_cli.formulas.declare import Waves
     from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals, StoredRows
     from posenc_cli.positions import Positions
@@ -53,8 +52,7 @@ def score_cells(request: Request, points: Sequence[int], engine_for: EngineFor) 
     def cells(rows: Sequence[int], columns: Sequence[int]) -> StoredRows:
         both = sorted({*rows, *columns})
         asked = positions_of([points[index] for index in both], request.denominator)
-        blocks = blocks_at(request, asked, engine_for)
-        scores = _joined(blocks, range(len(both)))
+        scores = _joined(blocks_at(request, asked, engine_for), range(len(both)))
         places = {index: place for place, index in enumerate(both)}
         return scores[np.ix_([places[row] for row in rows], [places[key] for key in columns])]
 

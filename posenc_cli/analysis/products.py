@@ -44,8 +44,7 @@ class MatrixRows(Record):
         """Return the same rows, in memory if they fit; otherwise each use reads them again."""
         if self.count * self.width > HELD_VALUES:
             return self
-        values = self.read(range(self.count))
-        return MatrixRows.of(values, unit=self.unit)
+        return MatrixRows.of(self.read(range(self.count)), unit=self.unit)
 
     @classmethod
     def of(cls, values: RealRows, *, unit: float = 2.0**-53) -> MatrixRows:
@@ -171,8 +170,7 @@ class Diagonals(Record):
             return np.concatenate([getattr(self, name)[left], getattr(other, name)])[order]
 
         names = "offsets", "least", "mean", "most", "examined", "kept"
-        reach = max(self.reach, other.reach)
-        return Diagonals(**{name: join(name) for name in names}, reach=reach)
+        return Diagonals(**{name: join(name) for name in names}, reach=max(self.reach, other.reach))
 
     @property
     def spread(self) -> float:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from posenc_cli.encoding.engine import wave_filler
+from posenc_cli.encoding.engine import Engine, wave_filler
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.scores import score_rule
 from posenc_cli.numerics import exact
@@ -31,7 +31,6 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from posenc_cli.encoding.engine import Engine
     from posenc_cli.formulas.declare import Content, RowLookup, Waves
     from posenc_cli.numerics.arrays import Integers, Reals
 
@@ -142,8 +141,7 @@ def roformer_bound(waves: Waves, engine: Engine, weights: Reals | None) -> RoFor
         values = np.empty(len(offsets))
         for part, table in tables(offsets):
             cosines, sines = np.split(table, 2, axis=1)  # (offsets, waves) each
-            sums = np.hypot(cosines.cumsum(axis=1), sines.cumsum(axis=1))
-            values[part] = sums.mean(axis=1)
+            values[part] = np.hypot(cosines.cumsum(axis=1), sines.cumsum(axis=1)).mean(axis=1)
         return values
 
     if weights is None:

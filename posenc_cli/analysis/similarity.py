@@ -309,8 +309,7 @@ def similarity_of_array(
     quantity = "dot product"
     if normalize == "cosine":
         rows, quantity = rows.directions(), "cosine"
-    positions = Positions.contiguous(0, rows.count)
-    return Similarity(name, quantity, positions, rows, measure=quantity)
+    return Similarity(name, quantity, Positions.contiguous(0, rows.count), rows, measure=quantity)
 
 
 def rows_of_array(values: StoredRows, dtype: str, *, name: str) -> MatrixRows:
@@ -339,9 +338,7 @@ def rows_of_array(values: StoredRows, dtype: str, *, name: str) -> MatrixRows:
 def _unit(dtype: str) -> float:
     """Return the largest relative error of rounding to a stored format."""
     digits = {"float16": 11, "bfloat16": 8, "float32": 24, "complex64": 24}
-    if dtype.startswith(("int", "uint", "bool")):
-        return 0.0
-    return 2.0 ** -digits.get(dtype, 53)
+    return 0.0 if dtype.startswith(("int", "uint", "bool")) else 2.0 ** -digits.get(dtype, 53)
 
 
 def _bias_similarity(request: Request, positions: Positions, engine: Engine) -> Similarity:

@@ -87,8 +87,7 @@ def context_of(
     ``stated`` is the context of a model's config, with its source.
     """
     if positions is not None:
-        span = positions.last - positions.first + 1
-        return span, "the requested positions"
+        return (positions.last - positions.first + 1), "the requested positions"
     waves = encoding.bound.content.waves
     if waves is not None and waves.capacity is not None:
         return waves.capacity.positions, "all its positions"

@@ -346,8 +346,7 @@ def profile_difference(
     size = max(np.abs(a[finite]).max(), np.abs(b[finite]).max())
     allowed = max(first[1].tolerance, other[1].tolerance, _ROUNDING * float(size))
     # If differences at −Δ and Δ are equally large, the positive offset wins.
-    order = np.lexsort((both < 0, -np.abs(differences)))
-    at = int(order[0])
+    at = int(np.lexsort((both < 0, -np.abs(differences)))[0])
     sides = first, other
     return ProfileDifference(
         len(both),

@@ -258,8 +258,7 @@ class Command(TyperCommand):
             elif not isinstance(value, str | bool | tuple):  # click 8.3+ passes a sentinel
                 value = None
             if completing:  # a shell asks which options are already given
-                source = parameter.consume_value(ctx, given)[1]
-                ctx.set_parameter_source(parameter.name, source)
+                ctx.set_parameter_source(parameter.name, parameter.consume_value(ctx, given)[1])
             elif parameter.required and value in (None, ()):
                 ctx.fail(f"missing argument {parameter.metavar!r}")
             ctx.params[parameter.name] = value

@@ -455,8 +455,7 @@ def _maker(
     if flag == "--scheme":
         return catalogue.find(name), partial(choice_of_schemes, name, **fields)
     if flag == "--like":
-        choice = choice_like(name, {}, **fields)
-        return choice.scheme, partial(choice_like, name, **fields)
+        return choice_like(name, {}, **fields).scheme, partial(choice_like, name, **fields)
     resolved, reading = resolved_config(source, flag, name), source
     if several and all(layers.layer_type is None for layers in resolved.layers):
         reading = replace(source, layer_type=None)  # it concerns others

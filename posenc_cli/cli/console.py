@@ -8,14 +8,13 @@ import textwrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.cli import streams
-from posenc_cli.cli.options import EVERY_COMMANDS, OptionGroup, option
+from posenc_cli.cli.options import EVERY_COMMANDS, OptionGroup, OutputOptions, option
 from posenc_cli.cli.streams import terminal_size, text_width
 from posenc_cli.transaction import transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from posenc_cli.cli.options import OutputOptions
     from posenc_cli.render.terminal.blocks import Medium
     from posenc_cli.render.typesetting import Typesetter
 
@@ -85,8 +84,7 @@ class Console(OptionGroup):
         """Return one strict JSON object; ``schema`` comes first."""
         import json  # slow to import; most reports are text
 
-        document = {"schema": f"posenc/{schema}/1", **fields}
-        return json.dumps(document, allow_nan=False, indent=2)
+        return json.dumps({"schema": f"posenc/{schema}/1", **fields}, allow_nan=False, indent=2)
 
     @property
     def typesetter(self) -> Typesetter:
@@ -112,8 +110,7 @@ class Console(OptionGroup):
         """Return a command on lines that fit the terminal if possible and that a shell can read."""
         from posenc_cli.render.typesetting import continued_command
 
-        lines = continued_command(command, self.width - indent)
-        return textwrap.indent(lines, " " * indent)
+        return textwrap.indent(continued_command(command, self.width - indent), " " * indent)
 
     @property
     def width(self) -> int:

@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 import warnings
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from posenc_cli import interrupts
 from posenc_cli.budget import ROOM_TO_START, check_room
@@ -15,10 +16,6 @@ from posenc_cli.cli import streams
 from posenc_cli.cli.streams import drop_absurd_sizes
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable, printable_text
 from posenc_cli.transaction import transaction
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
 
 READER_GONE = 128 + 13
 OBJECTS_LOOKED_THROUGH = 50_000  # between garbage collections: NumPy's import makes 20,000

@@ -12,7 +12,9 @@ from posenc_cli.comparison.compare import Side
 from posenc_cli.configs import library
 from posenc_cli.configs.config_file import FILE, is_drafter, read_config
 from posenc_cli.configs.gguf.gguf_file import is_gguf
-from posenc_cli.configs.resolved import TRANSFORMERS, WINDOWS, WINDOWS_UNREAD
+from posenc_cli.configs.resolved import TRANSFORMERS, WINDOWS, WINDOWS_UNREAD, Sourced
+from posenc_cli.configs.rope_rules import softmax_multiplier
+from posenc_cli.configs.scores import SCORES
 from posenc_cli.errors import InvalidInput, PosencError, abbreviated, nearest, quoted_name
 from posenc_cli.files.checkpoint import INDEX, checkpoint_files
 from posenc_cli.files.gguf import GGUFHeader
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.cli.choosing import ParameterOptions
     from posenc_cli.comparison.losses import Model
-    from posenc_cli.configs.resolved import Sourced
 
 
 _LLAMA_CPP = "llama.cpp"
@@ -88,7 +89,6 @@ def _are_told_by_name(names: Sequence[str]) -> bool:
     """
     from posenc_cli.comparison.losses import WITHOUT_ROTATION
     from posenc_cli.configs.config import resolve
-    from posenc_cli.configs.scores import SCORES
 
     scores = []
     for name in names:
@@ -299,6 +299,5 @@ def _softmax(side: Side, given: Mapping[str, Any]) -> Sourced | None:
     factor, over_all = given.get("factor"), given.get("mscale_all_dim")
     if side.softmax is None or given == side.given or factor is None or over_all is None:
         return side.softmax
-    from posenc_cli.configs.rope_rules import softmax_multiplier
 
     return softmax_multiplier(float(factor), float(over_all))

@@ -310,8 +310,7 @@ def show(
         from posenc_cli.render.figure import data_of
 
         name, fields = json
-        data = data_of(figure, picture.shown)
-        console.json(name, {**fields, **data, **output.path_fields})
+        console.json(name, {**fields, **data_of(figure, picture.shown), **output.path_fields})
     elif output.out is not None:
         console.done(f"wrote {output.place}: {figure.title}, {len(picture.content)} bytes")
 
@@ -366,7 +365,7 @@ def _written(picture: Picture[bytes], output: OutputOptions) -> Picture[bytes]:
 
 def _printed_picture(figure: Figure, look: PictureOptions, console: Console) -> Picture[Any]:
     """Print the picture to the terminal, and return it."""
-    from posenc_cli.render.figure import Picture
+    from posenc_cli.render.figure import Picture, figure_sentences
 
     how: Graphics | None = look.graphics
     if how == "auto":
@@ -375,8 +374,6 @@ def _printed_picture(figure: Figure, look: PictureOptions, console: Console) -> 
         return _shown_picture(figure, look, console, how)
     look.check_text()
     if how == "none":
-        from posenc_cli.render.figure import figure_sentences
-
         picture = _data(figure, replace(look, width=None, height=None))
         lines = wrapped_lines(figure_sentences(figure, picture.shown), look, console)
         console.result("\n".join(lines))
@@ -402,8 +399,7 @@ def _shown_picture(
         for count, pixels in zip((page.width, page.height), cell, strict=True)
     )
     resolution = _size("--dpi", look.dpi, _DPI) or Style.resolution_for(cell[1])
-    style = Style(width, height, resolution, look.theme, look.cmap)
-    picture = image_bytes(figure, "png", style)
+    picture = image_bytes(figure, "png", Style(width, height, resolution, look.theme, look.cmap))
     sequence = picture_sequence(picture.content, protocol)
     within = os.environ.get("TMUX") and protocol != "sixel"  # tmux draws sixel itself
     console.result(through_tmux(sequence) if within else sequence)

@@ -8,14 +8,13 @@ import os
 import sys
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from posenc_cli import interrupts
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import TextIO
 
     from numpy.typing import NDArray
     from rich.progress import Progress, TaskID

@@ -7,7 +7,7 @@ or leaves out a value.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from functools import partial
 from math import prod
@@ -19,8 +19,6 @@ from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from posenc_cli.configs.resolved import Layers, Resolved
 
 _LENGTH_RATIO = ("rope-yarn", "rope-linear")

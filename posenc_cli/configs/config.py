@@ -87,13 +87,13 @@ def resolve(
     Sourced(value=10000.0, source='default of llama')
     """
     if isinstance(config, GGUFHeader):
-        from posenc_cli.configs.gguf.gguf_model import resolve_gguf
+        from posenc_cli.configs.gguf.gguf_model import GGUFModel
 
         if runtime not in (TRANSFORMERS, "llama.cpp"):
             raise InvalidInput(
                 f"--as {runtime}: {config.name} is a GGUF file, which only llama.cpp reads"
             )
-        return resolve_gguf(config)
+        return GGUFModel(config).resolved()
     top, notes = Keys(config, name=name if name.isprintable() else quoted_name(name)), Notes()
     if _is_diffusers(top):
         return _diffusers(top, runtime, notes)

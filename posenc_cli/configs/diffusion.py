@@ -7,21 +7,14 @@ of the model's pipeline is used, with a warning.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from posenc_cli.configs.keys import FamilyReader, printable, quotient
+from posenc_cli.configs.keys import FamilyReader, Keys, printable, quotient
 from posenc_cli.configs.layer_types import numbered
-from posenc_cli.configs.resolved import WINDOW, Layers, Sourced, json_text
+from posenc_cli.configs.resolved import WINDOW, Layers, Notes, Sourced, json_text
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, fresh
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
-
-    from posenc_cli.configs.keys import Keys
-    from posenc_cli.configs.resolved import Notes
-
 
 PIPELINE_DEFAULT = "default of its pipeline"
 """Start of the source of a size that is not in the config."""

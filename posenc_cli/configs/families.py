@@ -7,15 +7,12 @@ defines them. Configs usually state neither the layout of the pairs nor which la
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from posenc_cli.records import Record, fresh, replace
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 Nope = Literal["no_rope_layers", "unless sliding", "unless sliding type", "unless sliding, if any"]
 """The rule by which a family chooses the layers that do not rotate."""

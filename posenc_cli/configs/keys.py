@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.families import ANY_NAME
-from posenc_cli.configs.resolved import Sourced, json_text
+from posenc_cli.configs.families import ANY_NAME, Rotary
+from posenc_cli.configs.resolved import Notes, Sourced, json_text
 from posenc_cli.errors import InvalidInput, abbreviated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
     from types import UnionType
 
-    from posenc_cli.configs.families import Rotary
-    from posenc_cli.configs.resolved import Notes
 
 LARGEST_COUNT = 1 << 53
 LONGEST_NAME = 64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_cli.configs.keys import first
+from posenc_cli.configs.keys import FamilyKeys, Keys, first
 from posenc_cli.configs.resolved import Sourced
 from posenc_cli.errors import abbreviated, nearest
 from posenc_cli.records import Record
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from posenc_cli.configs.families import Rotary
-    from posenc_cli.configs.keys import FamilyKeys, Keys
 
 WITHOUT_ATTENTION = ("linear_attention", "conv", "mamba", "recurrent", "moe", "mlp")
 """Layer types without attention, where positions have no effect."""

@@ -9,16 +9,14 @@ tests compare its values with the row's encoding.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from posenc_cli.configs.families import packaged
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, unknown_name
 from posenc_cli.records import Record, fresh
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _PRESETS = Path(__file__).with_name("presets")
 _FUNCTIONS = "library_functions.json"

@@ -6,10 +6,11 @@ Each family is a row of ``nonrotary.json``: the keys of its config, and its defa
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from posenc_cli.configs.families import packaged
-from posenc_cli.configs.keys import FamilyReader, first, quotient
+from posenc_cli.configs.keys import FamilyReader, Keys, first, quotient
 from posenc_cli.configs.layer_types import numbered
 from posenc_cli.configs.resolved import (
     BIAS_TABLES,
@@ -18,15 +19,10 @@ from posenc_cli.configs.resolved import (
     WINDOW,
     WINDOW_OF_ALL,
     Layers,
+    Notes,
     Sourced,
 )
 from posenc_cli.records import Record, replace
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from posenc_cli.configs.keys import Keys
-    from posenc_cli.configs.resolved import Notes
 
 
 class NonRotaryFamily(Record):

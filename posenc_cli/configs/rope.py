@@ -9,22 +9,15 @@ type.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES
 from posenc_cli.configs.keys import CONTEXT, SHARE, FamilyKeys, first, quotient
-from posenc_cli.configs.layer_types import groups
+from posenc_cli.configs.layer_types import Group, groups
 from posenc_cli.configs.resolved import Layers, Sourced, check_values, json_text
-from posenc_cli.configs.rope_objects import rope_objects
+from posenc_cli.configs.rope_objects import RopeObject, rope_objects
 from posenc_cli.configs.rope_rules import RENAMED, RULES, magnitude, softmax_multiplier
 from posenc_cli.errors import abbreviated, nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from posenc_cli.configs.layer_types import Group
-    from posenc_cli.configs.rope_objects import RopeObject
-
 
 _SLICE = "qk_rope_head_dim"
 _UNROTATED = "qk_nope_head_dim"

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.keys import SHARE, Keys
+from posenc_cli.configs.keys import SHARE, FamilyKeys, Keys
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from posenc_cli.configs.families import Rotary
-    from posenc_cli.configs.keys import FamilyKeys
     from posenc_cli.configs.layer_types import Group
 
 

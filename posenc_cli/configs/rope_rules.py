@@ -8,13 +8,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.keys import CONTEXT, ORIGINAL, first
+from posenc_cli.configs.keys import CONTEXT, ORIGINAL, FamilyKeys, first
 from posenc_cli.configs.resolved import Sourced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from posenc_cli.configs.keys import FamilyKeys
     from posenc_cli.configs.rope_objects import RopeObject
 
     Params = dict[str, Sourced]
@@ -30,9 +29,7 @@ MAGNITUDE = ("attention_factor", "logit_multiplier")
 def default(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Params]:
     """Return plain RoPE, or M-RoPE for models whose tokens have positions on three axes."""
     family, mrope = keys.family, keys.family.mrope or {}
-    sections = None
-    if mrope or not family.known:
-        sections = rope.counts("mrope_section")
+    sections = rope.counts("mrope_section") if mrope or not family.known else None
     if not mrope and sections is None:
         return "rope", {}
     if sections is None:

@@ -12,14 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.layer_types import sliding_window
-from posenc_cli.configs.resolved import WINDOW, WINDOW_OF_ALL, Sourced
+from posenc_cli.configs.resolved import WINDOW, WINDOW_OF_ALL, Layers, Sourced
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from posenc_cli.configs.keys import Keys
-    from posenc_cli.configs.resolved import Layers
     from posenc_cli.configs.rope_objects import RopeObject
     from posenc_cli.configs.text_models import TextModel
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -34,18 +34,15 @@ from posenc_cli.configs import families
 from posenc_cli.configs.config import resolve
 from posenc_cli.configs.engines.runtime_rules import UnknownReading
 from posenc_cli.configs.keys import CONTEXT, ORIGINAL, SHARE, Keys
-from posenc_cli.configs.resolved import Notes
-from posenc_cli.configs.text_models import text_model
+from posenc_cli.configs.resolved import Layers, Notes
+from posenc_cli.configs.text_models import TextModel, text_model
 from posenc_cli.errors import InvalidInput, PosencError
 from posenc_cli.numerics import exact
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from decimal import Decimal
 
-    from posenc_cli.configs.resolved import Layers
-    from posenc_cli.configs.text_models import TextModel
 
 NEW, OLD = "rope_parameters", "rope_scaling"
 BASE = "rope_theta"
@@ -441,13 +438,11 @@ class ExactRotation(Record):
 
 def exact_rotation(layers: Layers, length: int) -> ExactRotation:
     """Return the rotation of rotary layers at a sequence length; the last 64 results are cached."""
-    values = sorted(layers.values().items())
-    return _rotation(layers.scheme, tuple(values), length)
+    return _rotation(layers.scheme, tuple(sorted(layers.values().items())), length)
 
 
 @lru_cache(maxsize=64)
 def _rotation(scheme: str, values: tuple[tuple[str, Any], ...], length: int) -> ExactRotation:
-    bound = catalogue.find(scheme).bind(dict(values), seq_len=length)
-    waves = bound.content.waves
+    waves = catalogue.find(scheme).bind(dict(values), seq_len=length).content.waves
     assert waves is not None
     return ExactRotation(tuple(waves.frequencies(exact)), waves.scale)

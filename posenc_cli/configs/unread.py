@@ -7,21 +7,17 @@ as unread.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES
+from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES, Rotary
 from posenc_cli.configs.keys import FULL_LAYERS, Keys, printable, states_layer_types, states_window
 from posenc_cli.configs.layer_types import KNOWN, numbered
-from posenc_cli.configs.resolved import WINDOW_OF_ALL, json_text
+from posenc_cli.configs.resolved import WINDOW_OF_ALL, Layers, Notes, json_text
 from posenc_cli.configs.rope_rules import RENAMED
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from posenc_cli.configs.families import Rotary
-    from posenc_cli.configs.resolved import Layers, Notes
     from posenc_cli.configs.text_models import TextModel
 
 _SHARES = (
@@ -337,8 +333,7 @@ def _other_models(top: Keys, text: Keys) -> tuple[str, ...]:
 
 def _is_of_absent_type(path: str, layers: Sequence[Layers]) -> bool:
     """Return whether a path leads to the rope object of a layer type that no layer has."""
-    types = {group.layer_type for group in layers}
-    absent = {*KNOWN} - types
+    absent = {*KNOWN} - {group.layer_type for group in layers}
     if "sliding_attention" in absent:  # DeepSeek V4's name for the rope object of these layers
         absent.add("main")
     return not absent.isdisjoint(path.split("."))

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
-from posenc_cli.configs.keys import FamilyReader, quotient
+from posenc_cli.configs.keys import FamilyReader, Keys, quotient
 from posenc_cli.configs.layer_types import LARGEST_LAYERS, numbered
-from posenc_cli.configs.resolved import Layers, Sourced, json_text
+from posenc_cli.configs.resolved import Layers, Notes, Sourced, json_text
 from posenc_cli.records import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from posenc_cli.configs.keys import Keys
-    from posenc_cli.configs.resolved import Notes
 
 
 class VisionFamily(Record):

@@ -12,7 +12,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
-from posenc_cli.experiments.request import ExperimentRequest, JobResult
+from posenc_cli.experiments.request import ExperimentRequest, Job, JobResult
 from posenc_cli.experiments.setting import changed_source
 from posenc_cli.files.atomic import check_free_folder, replacing
 from posenc_cli.records import Record, replace
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from posenc_cli.experiments.request import Job
 
 _REQUEST = "request.json"
 _LARGEST_FILE = 1 << 28

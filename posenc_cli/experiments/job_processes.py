@@ -23,13 +23,12 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli import interrupts
 from posenc_cli.encoding.engine import processors
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable
-from posenc_cli.experiments.request import ExperimentRequest, JobResult
+from posenc_cli.experiments.request import ExperimentRequest, Job, JobResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from posenc_cli.experiments.folder import RunFolder
-    from posenc_cli.experiments.request import Job
 
     Progress = Callable[[int, int], object]
     """A function that gets the number of steps done and the number of all steps, over all jobs."""

@@ -6,14 +6,11 @@ All are plain values, so that run folders, processes and other machines hold the
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from posenc_cli.formulas.context_extension.stretches import NONE, STRETCHES
 from posenc_cli.records import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 WINDOW, CLIP, LOG_N, LINEAR = "window", "clip", "log-n", "linear"
 OF_THE_MODEL = (WINDOW, LOG_N)

@@ -20,11 +20,11 @@ import torch
 from torch.nn import functional
 
 from posenc_cli.experiments.corpus import ngram_losses
-from posenc_cli.experiments.request import DIGITS, JobResult, LengthLosses, RunResult
+from posenc_cli.experiments.request import DIGITS, Job, JobResult, LengthLosses, RunResult
 from posenc_cli.experiments.setting import JobSetting
-from posenc_cli.experiments.tasks import SEQUENCES, Text
+from posenc_cli.experiments.tasks import SEQUENCES, Answers, Task, TestSet, Text, TokenBatch
 from posenc_cli.experiments.training import ModelTraining, drawn_positions, reproducible
-from posenc_cli.experiments.transformer import Transformer
+from posenc_cli.experiments.transformer import LengthModel, Transformer
 from posenc_cli.formulas.context_extension.stretches import NONE
 from posenc_cli.records import Record
 
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from posenc_cli.experiments.request import Job
-    from posenc_cli.experiments.tasks import Answers, Task, TestSet, TokenBatch
-    from posenc_cli.experiments.transformer import LengthModel
     from posenc_cli.numerics.arrays import RealRows, Reals
 
 

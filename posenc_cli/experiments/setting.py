@@ -14,19 +14,16 @@ from typing import TYPE_CHECKING
 from posenc_cli import catalogue
 from posenc_cli.budget import HELD_VALUES, check_size
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
-from posenc_cli.experiments.request import SEEDS_A_JOB
+from posenc_cli.experiments.request import SEEDS_A_JOB, EncodingRequest, ExperimentRequest, Job
 from posenc_cli.experiments.summary import last_places, trained_length
-from posenc_cli.experiments.tables import applies, parts_of
-from posenc_cli.experiments.tasks import task_of
+from posenc_cli.experiments.tables import EncodingPart, applies, parts_of
+from posenc_cli.experiments.tasks import Task, task_of
 from posenc_cli.records import Record
 from posenc_cli.transaction import open_input
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from posenc_cli.experiments.request import EncodingRequest, ExperimentRequest, Job
-    from posenc_cli.experiments.tables import EncodingPart
-    from posenc_cli.experiments.tasks import Task
     from posenc_cli.formulas.declare import Scheme
 
 

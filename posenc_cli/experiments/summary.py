@@ -10,18 +10,13 @@ not other texts or sizes.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import groupby
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from posenc_cli.experiments.request import TRAINED
+from posenc_cli.experiments.request import TRAINED, ExperimentRequest, JobResult, RunResult
 from posenc_cli.records import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from posenc_cli.experiments.request import ExperimentRequest, JobResult, RunResult
-
 
 STUDENT = (
     *(12.706204736, 4.30265273, 3.182446305, 2.776445105, 2.570581836, 2.446911851, 2.364624252),

@@ -22,9 +22,9 @@ from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request, encoding_of_side
 from posenc_cli.encoding.scores import network_coordinates, score_indices
 from posenc_cli.errors import InvalidInput
-from posenc_cli.experiments.request import CLIP, LINEAR, OF_THE_MODEL
+from posenc_cli.experiments.request import CLIP, LINEAR, OF_THE_MODEL, EncodingRequest, ModelSize
 from posenc_cli.formulas.context_extension.stretches import NONE, STRETCHES, UNSTRETCHED
-from posenc_cli.formulas.declare import Bias, BucketBias, Rows, Weights
+from posenc_cli.formulas.declare import Bias, BucketBias, Content, Network, Rows, Scheme, Weights
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions, range_texts
@@ -33,8 +33,6 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from posenc_cli.experiments.request import EncodingRequest, ModelSize
-    from posenc_cli.formulas.declare import Content, Network, Scheme
     from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows
 
 

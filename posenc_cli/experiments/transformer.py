@@ -19,10 +19,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from posenc_cli.experiments.request import CLIP, LOG_N, WINDOW
+from posenc_cli.experiments.request import CLIP, LOG_N, WINDOW, ModelSize
 from posenc_cli.experiments.tables import (
     AddedRows,
     DistanceRows,
+    EncodingEntry,
+    EncodingPart,
+    Learnable,
     PairRotations,
     ScoresByPair,
 )
@@ -31,8 +34,6 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from posenc_cli.experiments.request import ModelSize
-    from posenc_cli.experiments.tables import EncodingEntry, EncodingPart, Learnable
     from posenc_cli.numerics.arrays import Integers
 
     Parameters = Mapping[str, Tensor]
@@ -132,8 +133,7 @@ class LengthModel:
             x = x + torch.bmm(heads.reshape(x.shape), parameters[f"{layer}.heads"])
             inner = functional.relu(torch.bmm(_normalized(x), parameters[f"{layer}.inner"]))
             x = x + torch.bmm(inner, parameters[f"{layer}.outer"])
-        out = torch.bmm(_normalized(x), parameters["out"])
-        return out.view(seeds, sequences, count, -1)
+        return torch.bmm(_normalized(x), parameters["out"]).view(seeds, sequences, count, -1)
 
     def _attended(
         self, parameters: Parameters, query: Tensor, key: Tensor, value: Tensor

@@ -10,16 +10,13 @@ import select
 import shutil
 import stat
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable, quoted_name
 from posenc_cli.records import Record
 from posenc_cli.transaction import transaction
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 STANDARD_OUTPUT = "-"
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput, quoted_name, sizes_text
 from posenc_cli.files import npy
-from posenc_cli.files.matrix import Format, pieces
+from posenc_cli.files.matrix import ByteSink, Format, Matrix, pieces
 from posenc_cli.files.source import Source, Stored
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from posenc_cli.files.matrix import ByteSink, Matrix
     from posenc_cli.numerics.arrays import Reals, StoredRows
 
 # Values converted at a time: 256 rows of the usual 64 columns. The text stays in the cache.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from posenc_cli.errors import InvalidInput, nearest, quoted_name
 from posenc_cli.files import csv, npy, npz, safetensors
@@ -19,7 +19,6 @@ from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import BinaryIO
 
     from posenc_cli.files.matrix import Format, Matrix
 
@@ -111,14 +110,11 @@ def format_of(path: str | None, name: str | None) -> Format:
     )
 
 
-def check_suffix(
-    path: str | None, own: str, asking: str, *, flag: str = "--out", hint: str | None = None
-) -> None:
+def check_suffix(path: str | None, own: str, asking: str) -> None:
     """Refuse a name whose suffix belongs to another kind of file.
 
     ``own`` is the suffix of the output. ``asking`` is the option that requests the output, or its
-    description. ``flag`` is the option that gives the name. An unknown suffix belongs to no format
-    and is accepted.
+    description. An unknown suffix belongs to no format and is accepted.
 
     Raises: InvalidInput.
 
@@ -131,8 +127,8 @@ def check_suffix(
     if content is None or suffix == own or (content == "a text" and own in _TEXTUAL):
         return
     raise InvalidInput(
-        f"{asking} cannot go with {flag} {quoted_name(path or '')}, the name of {content}",
-        hint=hint or f"{flag} {quoted_name(place.with_suffix(own))}",
+        f"{asking} cannot go with --out {quoted_name(path or '')}, the name of {content}",
+        hint=f"--out {quoted_name(place.with_suffix(own))}",
     )
 
 

@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, BinaryIO
 
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.files.matrix import InputFormat
 from posenc_cli.files.source import ArrayHeader, Source, Stored, select_member, value_count
 from posenc_cli.records import Record, fresh
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 MAGIC = b"GGUF"
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Protocol
 
-from posenc_cli.files.source import OWN_NAME
+from posenc_cli.files.source import OWN_NAME, ArrayHeader, Source, Stored
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from posenc_cli.files.source import ArrayHeader, Source, Stored
     from posenc_cli.numerics.arrays import StoredArray, StoredValues
     from posenc_cli.numerics.dtypes import DType
 

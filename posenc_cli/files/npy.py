@@ -7,14 +7,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput, quoted_name
-from posenc_cli.files.matrix import Format, write_values
+from posenc_cli.files.matrix import ByteSink, Format, Matrix, write_values
 from posenc_cli.files.source import CHUNK, ArrayHeader, Source, Stored, value_count
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from posenc_cli.files.matrix import ByteSink, Matrix
 
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 1 << 16  # bytes: that of a plain array has about 100

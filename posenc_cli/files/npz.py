@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files import npy
-from posenc_cli.files.matrix import Format
+from posenc_cli.files.matrix import ByteSink, Format, Matrix
 from posenc_cli.files.source import CHUNK, ArrayHeader, Source, Stored, select_member
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from zipfile import ZipFile, ZipInfo
 
-    from posenc_cli.files.matrix import ByteSink, Matrix
 
 _METADATA = "metadata.npy"
 
@@ -50,14 +49,10 @@ def write(stream: ByteSink, matrix: Matrix) -> None:
     sink = _Sink(stream)
     with ZipFile(sink, "w") as archive:  # type: ignore[call-overload]
         for array in matrix.arrays:
-            with archive.open(_entry(_member_name(array)), "w", force_zip64=True) as member, sink:
+            with archive.open(_entry(f"{array.name}.npy"), "w", force_zip64=True) as member, sink:
                 npy.write(member, array)
         with archive.open(_entry(_METADATA), "w", force_zip64=True) as member, sink:
             member.write(_metadata(matrix))
-
-
-def _member_name(matrix: Matrix) -> str:
-    return f"{matrix.name}.npy"
 
 
 def _entry(name: str) -> ZipInfo:

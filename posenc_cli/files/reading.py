@@ -20,7 +20,14 @@ from posenc_cli.budget import ROOM_TO_COMPUTE, check_room
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name, sizes_text
 from posenc_cli.files import safetensors
 from posenc_cli.files.input_formats import READ, READ_BY_SUFFIX
-from posenc_cli.files.source import Stored, open_source, release, without_leading_ones
+from posenc_cli.files.source import (
+    ArrayHeader,
+    Source,
+    Stored,
+    open_source,
+    release,
+    without_leading_ones,
+)
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.records import Record
 
@@ -28,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from posenc_cli.files.matrix import InputFormat
-    from posenc_cli.files.source import ArrayHeader, Source
     from posenc_cli.numerics.arrays import Integers, NumberArray, StoredArray
 
 _PICKLE = rb"\x80[\x02-\x05]"

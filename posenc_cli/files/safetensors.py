@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
-from posenc_cli.files.matrix import Format, write_values
+from posenc_cli.files.matrix import ByteSink, Format, Matrix, write_values
 from posenc_cli.files.source import ArrayHeader, Source, Stored, select_member, value_count
 from posenc_cli.records import Record
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import mmap
     from collections.abc import Sequence
 
-    from posenc_cli.files.matrix import ByteSink, Matrix
 
 _DTYPES = {
     "F16": ("float16", "<f2"),

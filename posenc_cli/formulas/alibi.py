@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal
 
 from posenc_cli.formulas.declare import Bias, bias, within_length
-from posenc_cli.formulas.inverse import Guess, snap, written_numbers
+from posenc_cli.formulas.inverse import Guess, MeasuredScores, snap, written_numbers
 from posenc_cli.formulas.parameters import Heads, Param, SequenceLength
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from posenc_cli.formulas.inverse import MeasuredScores
 
 SlopesRule = Literal["press", "naive"]
 MaxBias = Annotated[

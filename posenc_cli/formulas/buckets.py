@@ -6,17 +6,14 @@ distance.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 from posenc_cli.errors import InvalidInput, nearest
 from posenc_cli.formulas import learned
 from posenc_cli.formulas.declare import parameters_of
 from posenc_cli.formulas.parameters import Param, Parameter, flag
 from posenc_cli.records import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Buckets = Callable[[Any, Any], Any]
 """Buckets over an array namespace: xp and relative positions (n,) → (n,)."""

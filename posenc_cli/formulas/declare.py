@@ -31,14 +31,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 from posenc_cli.errors import InvalidInput, PosencError, described, nearest
 from posenc_cli.formulas.parameters import Parameter, flag, parameter
-from posenc_cli.formulas.tables import PlacedColumns, rotary_columns
+from posenc_cli.formulas.tables import Layout, PlacedColumns, rotary_columns
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
     from posenc_cli.formulas.inverse import Inverse
-    from posenc_cli.formulas.tables import Layout
     from posenc_cli.numerics.placements import Placement
 
 Kind = Literal["absolute", "rotary", "bias", "relative"]

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Bias, bias
-from posenc_cli.formulas.inverse import KNOWN_BASES, Guess, digit_count, snap
+from posenc_cli.formulas.inverse import KNOWN_BASES, Guess, MeasuredScores, digit_count, snap
 from posenc_cli.formulas.parameters import Base, Heads, Param, as_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from posenc_cli.formulas.inverse import MeasuredScores
 
 _KERPLE = "Chi et al. 2022, arXiv:2205.09921"
 _SANDWICH = "Chi et al. 2022, arXiv:2212.10356"

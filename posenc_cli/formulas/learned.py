@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import (
@@ -19,7 +20,7 @@ from posenc_cli.formulas.declare import (
     relative,
     within_length,
 )
-from posenc_cli.formulas.inverse import Guess
+from posenc_cli.formulas.inverse import Guess, MeasuredScores
 from posenc_cli.formulas.parameters import (
     Dim,
     Heads,
@@ -29,11 +30,6 @@ from posenc_cli.formulas.parameters import (
     WeightsFile,
 )
 from posenc_cli.positions import LARGEST_POSITION
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from posenc_cli.formulas.inverse import MeasuredScores
 
 LARGEST_TABLE = 2**31 - 1
 _T5 = "Raffel et al. 2020, arXiv:1910.10683 §2.1"

@@ -5,16 +5,14 @@ from __future__ import annotations
 import inspect
 import math
 import re
+from collections.abc import Sequence
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, nearest
 from posenc_cli.positions import whole_number
 from posenc_cli.records import Record
 from posenc_cli.transaction import open_input
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _FLOAT = r"[+-]?([0-9]+(_[0-9]+)*\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?"
 _BOOLEANS = {"true": True, "false": False}
@@ -230,9 +228,7 @@ def as_text(value: object, *, separator: str = ",") -> str:
         return separator.join(map(as_text, value))
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, float):
-        return _number(value)
-    return str(value)
+    return _number(value) if isinstance(value, float) else str(value)
 
 
 _LONGEST_LIST = 24  # characters

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Growth, Rotation, Waves, rotary
-from posenc_cli.formulas.inverse import Guess, ladder_bases, no_guesses, plain_ladder
+from posenc_cli.formulas.inverse import Guess, Measured, ladder_bases, no_guesses, plain_ladder
 from posenc_cli.formulas.parameters import Base, Dim, Param, SequenceLength
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from posenc_cli.formulas.inverse import Measured
 
 PairLayout = Annotated[
     Literal["interleaved", "half"],

@@ -10,7 +10,8 @@ numbers are.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import (
@@ -24,18 +25,12 @@ from posenc_cli.formulas.declare import (
     within_length,
 )
 from posenc_cli.formulas.draws import uniform, uniform_parts
-from posenc_cli.formulas.inverse import Guess, ladder_bases, no_guesses
+from posenc_cli.formulas.inverse import Guess, Measured, ladder_bases, no_guesses
 from posenc_cli.formulas.parameters import Base, Dim, Param, SequenceLength
 from posenc_cli.formulas.rotary import ladder, plain_waves
 from posenc_cli.numerics.double_double import quotient
-from posenc_cli.numerics.placements import Placement
+from posenc_cli.numerics.placements import Function, Placement
 from posenc_cli.positions import LARGEST_POSITION
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from posenc_cli.formulas.inverse import Measured
-    from posenc_cli.numerics.placements import Function
 
 Order = Literal["sin-first", "cos-first"]
 _PAPER = "Vaswani et al. 2017 §3.5"

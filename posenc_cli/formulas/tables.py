@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from posenc_cli.numerics.placements import Placement
+from posenc_cli.numerics.placements import Function, Placement
 from posenc_cli.records import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from posenc_cli.numerics.placements import Function
 
 Layout = Literal["interleaved", "half"]
 """Which dimensions of a head rotate together: 2i and 2i + 1, or i and i + d/2."""

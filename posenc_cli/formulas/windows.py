@@ -7,8 +7,9 @@ row-major order; a class token, if there is one, is position 0.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from math import isqrt
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import (
@@ -22,9 +23,6 @@ from posenc_cli.formulas.declare import (
 )
 from posenc_cli.formulas.inverse import no_guesses
 from posenc_cli.formulas.parameters import Heads, Param, Seed, WeightsFile, as_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _LARGEST_SIDE = 32768
 WindowSize = Annotated[

@@ -13,10 +13,8 @@ for basic building blocks of double-word arithmetic, ACM TOMS 44 (2017).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
+from typing import Any
 
 # float64 arrays or floats: anything with + − × ÷ that rounds to nearest.
 Real = Any

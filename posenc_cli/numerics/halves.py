@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.errors import Unavailable
-from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, DType
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.numerics.arrays import Flags, Float32Cells, Integers, Reals, StoredRows, Words
     from posenc_cli.numerics.cells import Scratch
-    from posenc_cli.numerics.dtypes import DType
 
 SIGN = np.uint32(0x80000000)
 SMALLEST = np.float32(2.0**-149)

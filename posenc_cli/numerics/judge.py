@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.numerics.cells import by_tile
-from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
+from posenc_cli.numerics.cells import Cells, Scratch, by_tile
+from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, DType
 from posenc_cli.numerics.fixed_point import exact_cell, nearest
 from posenc_cli.numerics.halves import rounded, suits
 from posenc_cli.numerics.rounding import narrow, narrow_within
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from posenc_cli.numerics.arrays import Flags, Integers, Reals, StoredRows, StoredValues
-    from posenc_cli.numerics.cells import Cells, Scratch
-    from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.layout import Columns, Placed
     from posenc_cli.numerics.phasors import Phasors
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.numerics.cells import chunk_rows, margins_of
+from posenc_cli.numerics.cells import Scratch, chunk_rows, margins_of
 from posenc_cli.numerics.judge import Doubts, Table
-from posenc_cli.numerics.layout import power_of_two
+from posenc_cli.numerics.layout import Pairs, Placed, power_of_two
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
         Integers,
         StoredRows,
     )
-    from posenc_cli.numerics.cells import Scratch
-    from posenc_cli.numerics.layout import Pairs, Placed
 
 
 class Chunk:

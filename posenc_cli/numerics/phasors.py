@@ -86,8 +86,7 @@ class Phasors:
     def _shared(self, shift: int, bits: int) -> DigitTable:
         if 32 * len(self.frequencies) << bits > KEPT_BYTES:
             return self._grown(shift, bits)
-        key = (self.frequencies, shift, bits)
-        return _kept.get(key, lambda: self._grown(shift, bits))
+        return _kept.get((self.frequencies, shift, bits), lambda: self._grown(shift, bits))
 
     def _grown(self, shift: int, bits: int) -> DigitTable:
         table = np.zeros((4, 1 << bits, len(self.frequencies)))
@@ -169,9 +168,7 @@ class Phasors:
                     cosines, sines = self._all_low((0, 2))
                     cosines.flags.writeable = sines.flags.writeable = False
                     self._low = cosines, sines
-        if offsets is None:
-            return self._low
-        return self._low[0][offsets], self._low[1][offsets]
+        return self._low if offsets is None else (self._low[0][offsets], self._low[1][offsets])
 
     def low_pairs(self, offsets: Integers | None = None) -> Parts:
         """Return cos and sin of b · ω in double-double: cos high, cos low, sin high, sin low.

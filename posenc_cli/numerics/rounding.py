@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.numerics.double_double import two_sum
-from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
 from posenc_cli.numerics.fixed_point import nearest
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from posenc_cli.numerics.arrays import Flags, Float32Cells, Integers, Reals, StoredValues
-    from posenc_cli.numerics.dtypes import DType
 
 
 def narrow(high: Reals, low: Reals | None, dtype: DType) -> StoredValues:

@@ -49,7 +49,7 @@ from posenc_cli.numerics.cells import (
     rising_by_one,
     scattered_blocks,
 )
-from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
+from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, DType
 from posenc_cli.numerics.halves import require_subnormals
 from posenc_cli.numerics.judge import JUDGES_KEPT, Judge, Table
 from posenc_cli.numerics.layout import Columns, Factors, Pairs, columns_of
@@ -63,7 +63,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.numerics.angles import AngleTable
     from posenc_cli.numerics.arrays import Integers, StoredRows, StoredValues
-    from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.wide import WideWaves
 
 __all__ = ["Placement", "WaveTable"]

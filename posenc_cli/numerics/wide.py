@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from posenc_cli.numerics.cells import rising_by_one
+from posenc_cli.numerics.cells import Scratch, rising_by_one
 from posenc_cli.numerics.judge import Doubts, Judge, Table
 from posenc_cli.numerics.layout import Columns, High, low_of
 from posenc_cli.numerics.lru_cache import LRUCache
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.numerics.arrays import Flags, Integers, RealRows, StoredRows
-    from posenc_cli.numerics.cells import Scratch
     from posenc_cli.numerics.phasors import Phasors
 
 CHUNK_CELLS = 1 << 15  # buffers of 256 KiB: about the size of the L2 cache, and few calls

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+from collections.abc import Sequence
+from typing import Any
 
 IN_FULL = 1e7
 """The limit below which whole numbers are written without an exponent."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from posenc_cli.budget import TABLE_ROWS, check_size
 from posenc_cli.records import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 WIDTH = 80
 _STYLES = {"bold": "1", "red": "1;31", "green": "32"}

@@ -36,16 +36,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from posenc_cli.inference.fitting import Rotations, fit, fit_on_axes, with_frequencies
-from posenc_cli.inference.reference import RotationFactors, Sample
-from posenc_cli.inference.tolerance import unit
+from posenc_cli.inference.reference import Reference, RotationFactors, Sample
+from posenc_cli.inference.tolerance import Tolerance, unit
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.drift import Drift
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from posenc_cli.inference.reference import Reference
-    from posenc_cli.inference.tolerance import Tolerance
     from posenc_cli.inference.turning import Progress, SubjectBlock, SubjectRotation
     from posenc_cli.numerics.arrays import Complexes, ComplexRows, Integers, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
@@ -404,8 +402,7 @@ def consistency(
             if block.seen is not None:
                 missed = np.where(block.seen, missed, 0.0)
             followed = reference.angle_positions(block.positions, rotations.axes)
-            allowed = tolerance.cells(followed, rates)
-            worst.update(block.positions, missed, allowed)
+            worst.update(block.positions, missed, tolerance.cells(followed, rates))
     partner = _worst_partner(rotation, parts, worst) if worst.ratio > 1 else None
     stretch = float(np.abs(rotations.amplitudes).max())
     if other is not None:

@@ -19,7 +19,7 @@ from posenc_cli.errors import InvalidInput, PosencError, quoted_name
 from posenc_cli.files.reading import FileRows, FileStack, Loaded, NoMatrix, read_array
 from posenc_cli.files.source import SeveralArrays
 from posenc_cli.formulas.parameters import as_text, option_words
-from posenc_cli.formulas.tables import paired_columns, rotary_placements
+from posenc_cli.formulas.tables import Layout, paired_columns, rotary_placements
 from posenc_cli.inference.fitting import fit
 from posenc_cli.inference.reference import Reference, RotationFactors
 from posenc_cli.inference.tolerance import Tolerance, unit
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from posenc_cli.calls.function_trial import Irregularity
-    from posenc_cli.formulas.tables import Layout
     from posenc_cli.inference.turning import SomeRows
     from posenc_cli.numerics.arrays import ComplexRows, Flags, NumberArray, Reals
     from posenc_cli.positions import Positions

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.tolerance import HALF_RULES, Tolerance, unit
+from posenc_cli.inference.tolerance import HALF_RULES, Tolerance, ToleranceRule, unit
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.codes import FindingName, SubjectKind
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from posenc_cli.inference.reference import Reference
-    from posenc_cli.inference.tolerance import ToleranceRule
     from posenc_cli.inference.turning import PositionRows, Progress
     from posenc_cli.numerics.arrays import Flags, Integers, RealRows
     from posenc_cli.rotary.drift import Fault

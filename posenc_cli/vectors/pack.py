@@ -16,15 +16,15 @@ import numpy as np
 from posenc_cli.analysis.application import AppliedEncoding, applicable_part, vector_columns
 from posenc_cli.analysis.spectrum import context_of
 from posenc_cli.budget import check_size
-from posenc_cli.checks.expected import Expected, ValuePlaces
+from posenc_cli.checks.expected import Change, Expected, ValuePlaces
 from posenc_cli.checks.known_bugs.rotations import ROUNDINGS, Rotated, rotated_vectors
 from posenc_cli.checks.search import changes_of
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.weights import DrawnTable
 from posenc_cli.errors import InvalidInput, PosencError
 from posenc_cli.inference.reference import Reference, encoding_text
-from posenc_cli.inference.tolerance import FUNCTIONS, PER_ANGLE, smallest, unit
-from posenc_cli.numerics.dtypes import FLOAT32
+from posenc_cli.inference.tolerance import FUNCTIONS, PER_ANGLE, ToleranceRule, smallest, unit
+from posenc_cli.numerics.dtypes import FLOAT32, DType
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.positions import Positions, consecutive_ranges
 from posenc_cli.records import Record, replace
@@ -32,12 +32,9 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from posenc_cli.checks.expected import Change
     from posenc_cli.choice import Choice
     from posenc_cli.encoding.request import Encoding, Request
-    from posenc_cli.inference.tolerance import ToleranceRule
     from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows
-    from posenc_cli.numerics.dtypes import DType
 
 _MOST_VALUES, _MOST_SCORES = 1 << 18, 1 << 19
 """Largest number of values of y. A pack is a test file; computing all bugs takes ten seconds."""
@@ -219,8 +216,7 @@ def _expected_vectors(
     if request.scheme.kind == "rotary":
         reference = Reference.of(request.encoding)
         rotated = rotated_vectors(reference, positions, x, x, dtype.name, rule=rule)
-        conventions = _rotation_conventions(reference, x.shape[1])
-        return rotated, _tables(applied.choice, dtype), conventions
+        return rotated, _tables(applied.choice, dtype), _rotation_conventions(reference, x.shape[1])
     e = added_values(request.encoding, positions, x, dtype.name, rule=rule, vectors=x)
     e = replace(e, found=e.right())
     if not e.found.any():

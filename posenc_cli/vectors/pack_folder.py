@@ -225,8 +225,7 @@ def compare_with_pack(pack: str, path: str) -> PackComparison:
     for name in names:
         _check_digest(folder / name, digests.get(name))
     positions, y, tolerance, *x = (read_array(str(folder / name)).values for name in names)
-    loaded = read_array(path)
-    given = loaded.values
+    given = read_array(path).values
     if given.dtype.kind == "c":
         raise NoMatrix(quoted_name(path), "complex numbers")
     if given.size != y.size or given.shape[-y.ndim :] != y.shape:

@@ -171,8 +171,7 @@ class LengthEncoding(Record):
             return _indexed_scores(_checked(self.terms, scheme), distances)
         if content.by is not None:
             return _indexed_scores(_checked(self.terms, scheme), keys + 0 * queries[:, None])
-        rotations = self._rotations(self.query)[queries]
-        return _rotary_scores(rotations, self._rotations(self.key))
+        return _rotary_scores(self._rotations(self.query)[queries], self._rotations(self.key))
 
     def basis(self) -> Basis:
         """Return what a head can learn of an encoding of this length."""
@@ -180,8 +179,7 @@ class LengthEncoding(Record):
         if buckets is not None:
             return Basis(buckets=np.unique(buckets))
         if self.query.bound.scheme.kind == "absolute" and self.rows.shape[1] > self.length:
-            rows = _checked(self.rows, self.query.bound.scheme)
-            return Basis(columns=np.linalg.qr(rows.T)[0])
+            return Basis(columns=np.linalg.qr(_checked(self.rows, self.query.bound.scheme).T)[0])
         return Basis()
 
 

@@ -165,8 +165,7 @@ class Regression(Record):
 
     def _curvature(self, point: _Point, direction: Reals) -> Reals:
         """Return the second derivatives of the loss times a ``direction``."""
-        change = np.where(self.seen, self.scores.of(direction), 0)
-        weighted = point.weights * change
+        weighted = point.weights * np.where(self.seen, self.scores.of(direction), 0)
         weighted = weighted - point.weights * weighted.sum(axis=1, keepdims=True)
         return self.scores.adjoint(weighted / len(weighted)) + self.l2 * direction
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.encoding.engine import wave_filler
+from posenc_cli.encoding.engine import Engine, wave_filler
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.records import Record, replace
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from posenc_cli.analysis.products import MatrixRows
-    from posenc_cli.encoding.engine import Engine
     from posenc_cli.formulas.declare import Waves
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals, StoredRows
 

@@ -121,8 +121,7 @@ def inspected_rows(request: Request, engine: Engine) -> InspectedRows:
     if content.heads is not None:
         return _score_rows(request, places, content.heads, engine)
     width = request.plan().shape[-1]
-    named = f"dim={width} of {request.scheme.name}"
-    check_size(named, width, REPEATED_COLUMNS, "columns")
+    check_size(f"dim={width} of {request.scheme.name}", width, REPEATED_COLUMNS, "columns")
     waves = content.waves
     plain = waves is not None and waves.coordinates is None and waves.growth is None
     most = MOST_WAVE_CELLS if plain else HELD_VALUES
@@ -183,8 +182,7 @@ def inspected_array(loaded: Loaded, *, name: str) -> InspectedRows:
     """
     rows = rows_of_array(loaded.values, loaded.dtype, name=name)
     check_size(f"--in {name}", rows.count * rows.width, HELD_VALUES, "values of rows")
-    places = Positions.contiguous(0, rows.count)
-    inspected = InspectedRows(rows, "row", places, lambda _: iter(()))
+    inspected = InspectedRows(rows, "row", Positions.contiguous(0, rows.count), lambda _: iter(()))
 
     def rounded(dtype: DType) -> Iterator[StoredRows]:
         for _, block in inspected.blocks():

@@ -113,8 +113,7 @@ class CosineSums(Record):
     def _negative(self, distance: int, value: float) -> bool:
         if abs(value) > self._error_bound(distance):
             return value < 0
-        cosines = exact.cos(self.exactly() * distance)
-        return sum(cosines, start=exact.ZERO) + self.at_rest < 0
+        return sum(exact.cos(self.exactly() * distance), start=exact.ZERO) + self.at_rest < 0
 
     def _blocks(self, length: int) -> Iterator[tuple[int, Reals]]:
         """Yield the sums of all distances below a length, block by block."""

@@ -22,7 +22,14 @@ from posenc_cli.budget import check_size
 from posenc_cli.configs.conclusions import Lengths, lengths_of
 from posenc_cli.configs.config import override, resolve
 from posenc_cli.configs.rope_rules import attention_factor
-from posenc_cli.configs.spelling import Spelling, TargetRope, exact_rotation, merged, spelling_of
+from posenc_cli.configs.spelling import (
+    EngineFlags,
+    Spelling,
+    TargetRope,
+    exact_rotation,
+    merged,
+    spelling_of,
+)
 from posenc_cli.errors import InvalidInput, PosencError
 from posenc_cli.files.gguf import GGUFHeader
 from posenc_cli.records import Record, replace
@@ -31,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from posenc_cli.configs.resolved import Layers, Resolved
-    from posenc_cli.configs.spelling import EngineFlags
     from posenc_cli.numerics.arrays import Reals
 
 WIDEST = 1 << 12

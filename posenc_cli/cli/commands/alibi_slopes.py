@@ -62,8 +62,7 @@ def _slopes_of(flag: str, name: str) -> Slopes:
             f"{flag} {abbreviated(name)} is {choice.scheme.name}, not {_SCHEME.name}"
         )
     params = choice.encoding(1).bound.params
-    slopes = Slopes.of(params["heads"], params["max_bias"], params["slopes"])
-    slopes = replace(slopes, source=name)
+    slopes = replace(Slopes.of(params["heads"], params["max_bias"], params["slopes"]), source=name)
     return slopes.rounded() if "slope_format" in resolved.layers[0].derived else slopes
 
 

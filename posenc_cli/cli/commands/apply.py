@@ -203,5 +203,4 @@ def _vectors(
     if positions is None:
         raise InvalidInput("--seed needs --len or --positions, the number of vectors")
     assert seed is not None
-    columns = vector_columns(choice)
-    return GivenVectors.drawn((positions.count, columns), seed, dtype or FLOAT32)
+    return GivenVectors.drawn((positions.count, vector_columns(choice)), seed, dtype or FLOAT32)

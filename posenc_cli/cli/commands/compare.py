@@ -49,10 +49,12 @@ def _compare_models(
         result = compare_models(first, second, tolerance=tol)
     for key, model in zip("AB", result.models, strict=True):
         console.warning(*(f"{key}: {warning}" for warning in model.reading.warnings))
-    if output.json:
-        console.json("compare", losses_fields(result))
-    else:
-        output.report(losses_text(result, console.typesetter))
+    console.either(
+        "compare",
+        lambda: losses_fields(result),
+        lambda: losses_text(result, console.typesetter),
+        as_json=output.json,
+    )
     return 0 if result.ok else 1
 
 
@@ -149,19 +151,17 @@ def compare(
     """
     output.check(picture)
     chosen = (table, head, dtype, layer_type, *where.texts, *parameters.texts)
-    if not output.draws and not any(each is not None for each in chosen):
-        from posenc_cli.cli.operands import models_of
+    from posenc_cli.cli.operands import models_of, sides_of
 
+    if not output.draws and not any(each is not None for each in chosen):
         models = models_of((a, b), runtimes or [])
         if models is not None:
             return _compare_models(models, tol, output, console)
-    from posenc_cli.cli.operands import sides_of
     from posenc_cli.comparison.compare import ArrayComparison, Identities, comparison
     from posenc_cli.render.reports.comparison import comparison_fields, comparison_text
 
     sides = sides_of((a, b), runtimes=runtimes or [], layer_type=layer_type, parameters=parameters)
-    given = {"--table": table, "--head": head, "--dtype": dtype and dtype.name}
-    computing = where.texts | given
+    computing = where.texts | {"--table": table, "--head": head, "--dtype": dtype and dtype.name}
     if all(side.loaded is not None for side in sides):
         refuse(computing, "does not apply to two files: nothing is computed")
     for warning in dict.fromkeys(warning for side in sides for warning in side.warnings):

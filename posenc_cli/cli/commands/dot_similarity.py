@@ -14,7 +14,7 @@ from posenc_cli.cli.options import number_format_option, option, refuse, whole_o
 from posenc_cli.cli.pictures import IMAGES, ColorPictureOptions, show, wrapped_lines
 from posenc_cli.cli.subjects import Subjects
 from posenc_cli.errors import InvalidInput, quoted_name, sizes_text
-from posenc_cli.files.formats import format_of, save
+from posenc_cli.files.formats import Saved, format_of, save
 from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES, DType
 from posenc_cli.records import replace
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.analysis.similarity import SimilarityPart
-    from posenc_cli.files.formats import Saved
     from posenc_cli.files.matrix import Format
     from posenc_cli.render.figures.similarities import Judged
 
@@ -223,8 +222,7 @@ def _save(
             hint="--json has both, and --out similarity.png draws them",
         )
     if profile:
-        matrix = verdict(subject).matrix(dtype, part.metadata)
-        matrix = replace(matrix, header=not form.binary)
+        matrix = replace(verdict(subject).matrix(dtype, part.metadata), header=not form.binary)
     else:
         matrix = subject.matrix(dtype, part.engine, part.metadata)
     matrix = output.watch(matrix, console, may_overflow=not isinstance(subject.source, Profile))

@@ -27,8 +27,8 @@ from posenc_cli.cli.options import (
     some_of,
 )
 from posenc_cli.configs import library
-from posenc_cli.configs.conclusions import ConclusionCode, conclusions
-from posenc_cli.configs.config import read_config, resolve_with
+from posenc_cli.configs.conclusions import Conclusion, ConclusionCode, conclusions
+from posenc_cli.configs.config import Layers, Resolved, Sourced, read_config, resolve_with
 from posenc_cli.configs.resolved import ALL, BIAS_TABLES, TRANSFORMERS, grouped
 from posenc_cli.errors import InvalidInput, PosencError, nearest, quoted_name
 from posenc_cli.formulas.parameters import brief_text
@@ -40,8 +40,6 @@ from posenc_cli.transaction import STANDARD_INPUT
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from posenc_cli.configs.conclusions import Conclusion
-    from posenc_cli.configs.config import Layers, Resolved, Sourced
     from posenc_cli.configs.library import Preset
     from posenc_cli.files.gguf import GGUFHeader
 

@@ -35,17 +35,16 @@ from posenc_cli.experiments.request import (
     TRAINED,
     EncodingRequest,
     ExperimentRequest,
+    JobResult,
     ModelSize,
 )
-from posenc_cli.formulas.parameters import as_text
+from posenc_cli.formulas.parameters import Parameter, as_text
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from posenc_cli.experiments.request import JobResult
     from posenc_cli.formulas.declare import Scheme
-    from posenc_cli.formulas.parameters import Parameter
 
 
 DEFAULTS = ("nope", "sinusoidal", "rope", "alibi", "t5")
@@ -84,8 +83,7 @@ class TrainedEncodings(Record):
         schemes = [catalogue.find(part) for part in parts]
         values = parameters_by_scheme(schemes, given)
         by_part = iter(zip(parts, schemes, values, strict=True))
-        encodings = [[next(by_part) for _ in names] for names in named]
-        return TrainedEncodings(_requests(encodings))
+        return TrainedEncodings(_requests([[next(by_part) for _ in names] for names in named]))
 
 
 def _requests(

@@ -13,7 +13,7 @@ from posenc_cli.cli.matrices import MatrixOutput
 from posenc_cli.cli.options import Head, TableName, number_format_option, option
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput
-from posenc_cli.files.formats import DEFAULT_OF_SEVERAL, FORMATS, format_of, save
+from posenc_cli.files.formats import DEFAULT_OF_SEVERAL, FORMATS, Saved, format_of, save
 from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES, DType
 from posenc_cli.records import replace
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from posenc_cli.encoding.request import Request
-    from posenc_cli.files.formats import Saved
     from posenc_cli.files.matrix import Format, Matrix
 
 

@@ -272,9 +272,7 @@ def _largest(census: Census | None) -> dict[str, Any] | None:
 
 def _index(census: Census, at: tuple[int, ...]) -> list[int]:
     """Return an index into the file; with several heads it is head, query and key."""
-    if census.queries is None:
-        return list(at)
-    return [*divmod(at[0], census.queries), *at[1:]]
+    return list(at) if census.queries is None else [*divmod(at[0], census.queries), *at[1:]]
 
 
 def _number(value: float) -> float | None:
@@ -324,8 +322,7 @@ def _text(
             first += [f"next: {_same_again(best, census, result.shape)}"]
             first += map(console.command_text, best.commands)
         properties = _properties(best, census, result, names, verbose=verbose)
-        found = [[*each] for each in properties if each[1]]
-        details = page.table(["detail", "value"], found)
+        details = page.table(["detail", "value"], [[*each] for each in properties if each[1]])
         told = (*result.notes, *best.notes)
         notes = "\n".join(page.paragraph(f"note: {note}", hanging=2) for note in told)
         shown = [each for each in shown[1:] if verbose or each.fits]

@@ -131,10 +131,12 @@ def positions(
     console.warning(*warnings)
     if check is not None:
         found = check_ids(rule, prompt, read_ids(check, rule, tokens))
-        if as_json:
-            console.json("positions-check", _fields(found, warnings))
-        else:
-            console.result(_answer(found).text(console.typesetter))
+        console.either(
+            "positions-check",
+            lambda: _fields(found, warnings),
+            lambda: _answer(found).text(console.typesetter),
+            as_json=as_json,
+        )
         return 0 if found.ok else 1
     several = bool(grids)
     rows = own if several else own[:1]

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from posenc_cli import __version__
 from posenc_cli.cli.streams import WIDEST_PIPED, text_width
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 PAGE = ("homepage", "documentation", "repository", "source")
 ISSUES = ("issues", "bug tracker", *PAGE)

@@ -7,7 +7,8 @@ scaling, and the head size ``hidden_size / num_attention_heads``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from posenc_cli.configs.engines.runtime_rules import (
     HUB,
@@ -35,10 +36,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     stated,
     yarn_weight,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 NAME = "exllamav3"
 _OWN_CLASSES = {

@@ -223,12 +223,8 @@ def mlx_hybrid(reading: LayerReading) -> Changes:
     Raises: InvalidInput.
     """
     nested = bool(reading.config.get("rope_parameters"))
-    if nested:
-        places: tuple[str, ...] = ("entry",)
-    elif "rope_parameters" in reading.config:
-        places = ("top",)
-    else:
-        places = ()  # without the key, the class has a default object
+    # Without the key, the class has a default object.
+    places = ("entry",) if nested else ("top",) if "rope_parameters" in reading.config else ()
     changes: dict[str, Any] = {} if nested and reading.scheme in SCALED else plain(reading)
     if reading.top.count("head_dim") is None:
         changes["dim"] = dimensions_per_head(reading) or reading.params["dim"]

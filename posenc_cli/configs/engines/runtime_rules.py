@@ -87,8 +87,7 @@ class LayerReading(Record):
     def entry(self) -> Keys:
         """The keys of the rope parameters, each checked as it is read."""
         container = self.container or "rope_scaling"
-        prefix = f"{self.prefix}{container}."
-        return Keys(self.rope, name=self.name, prefix=prefix, read=self.read)
+        return Keys(self.rope, name=self.name, prefix=f"{self.prefix}{container}.", read=self.read)
 
     @property
     def original(self) -> int:
@@ -259,8 +258,7 @@ GPT_OSS_KEYS = for_keys(
 
 def missing_key(reading: LayerReading, *keys: str) -> str | None:
     """Return the first of some model keys that the file lacks or sets to null, or None."""
-    missing = (key for key in keys if reading.config and reading.config.get(key) is None)
-    return next(missing, None)
+    return next((key for key in keys if reading.config and reading.config.get(key) is None), None)
 
 
 def other_class(reading: LayerReading, classes: Mapping[str, str]) -> str | None:

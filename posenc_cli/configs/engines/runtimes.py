@@ -29,13 +29,12 @@ from posenc_cli.configs.engines.runtime_rules import (
     UnknownReading,
     not_read,
 )
-from posenc_cli.configs.resolved import TRANSFORMERS, Departure, Sourced
+from posenc_cli.configs.resolved import TRANSFORMERS, Departure, Layers, Sourced
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from posenc_cli.configs.keys import Keys
-    from posenc_cli.configs.resolved import Layers
     from posenc_cli.configs.text_models import TextModel
 
 __all__ = [

@@ -8,12 +8,9 @@ conversion/*.py. posenc refuses an architecture that is not here: it was not rea
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from posenc_cli.records import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 LLAMA_CPP = "https://github.com/ggml-org/llama.cpp/blob/master"
 

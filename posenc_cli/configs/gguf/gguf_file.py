@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from posenc_cli.configs.gguf.gguf_architectures import FACTOR_TENSORS
 from posenc_cli.configs.keys import broken_bound, printable
-from posenc_cli.configs.resolved import Sourced
+from posenc_cli.configs.resolved import Notes, Sourced
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.gguf import MAGIC, GGUFHeader, read_gguf
 from posenc_cli.records import replace
 from posenc_cli.transaction import open_input
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from posenc_cli.configs.resolved import Notes
 
 _SHARD = r"(?s)(.*)-(\d{5})-of-(\d{5})(\.gguf)"
 _MOST_SHARDS = 1024
@@ -194,8 +190,7 @@ class GGUFKeys:
 
         Raises: InvalidInput for another type, or an empty array.
         """
-        arrays = (f"array of {kind}" for kind in _INTEGERS)
-        stated = self.of_type(key, "uint32", *arrays)
+        stated = self.of_type(key, "uint32", *(f"array of {kind}" for kind in _INTEGERS))
         if stated is None:
             return None
         values = stated.value if isinstance(stated.value, tuple | list) else (stated.value,)

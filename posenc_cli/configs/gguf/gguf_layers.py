@@ -20,6 +20,7 @@ from posenc_cli.configs.gguf.gguf_architectures import (
     LONG,
     SHORT,
     SPECIAL,
+    Architecture,
 )
 from posenc_cli.configs.gguf.gguf_file import WINDOW, GGUFKeys
 from posenc_cli.configs.resolved import Notes, Sourced
@@ -31,7 +32,6 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from posenc_cli.configs.gguf.gguf_architectures import Architecture
     from posenc_cli.files.gguf import GGUFHeader
 
     Params = dict[str, Sourced]

@@ -21,6 +21,7 @@ from posenc_cli.configs.gguf.gguf_architectures import (
     OWN_BASE,
     SHORT,
     WITHOUT_BASE,
+    Sliding,
 )
 from posenc_cli.configs.gguf.gguf_file import ONLY_WITH_ROTATION
 from posenc_cli.configs.gguf.gguf_layers import MOST_LAYERS, LayerGroup, ScaledGGUFLayers, Sizes
@@ -39,30 +40,19 @@ from posenc_cli.positions import range_texts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from posenc_cli.configs.gguf.gguf_architectures import Sliding
-    from posenc_cli.files.gguf import GGUFHeader
-
     Params = dict[str, Sourced]
 
 NOUN = "GGUF architecture"
 _POSITIONS = "position_embd.weight"
 
 
-def resolve_gguf(header: GGUFHeader) -> Resolved:
-    """Return the positional encoding of a GGUF file, as llama.cpp reads it.
-
-    Raises: InvalidInput if llama.cpp refuses the file, or if its code was not read for it.
-    """
-    return _GGUFModel(header).resolved()
-
-
-class _GGUFModel(ScaledGGUFLayers):
+class GGUFModel(ScaledGGUFLayers):
     """A GGUF file and its notes."""
 
     def resolved(self) -> Resolved:
-        """Return all layers and the notes about them.
+        """Return all layers, as llama.cpp reads them, and the notes about them.
 
-        Raises: InvalidInput.
+        Raises: InvalidInput if llama.cpp refuses the file, or if its code was not read for it.
         """
         layers = tuple(self._layers())
         for group in layers:
@@ -375,9 +365,7 @@ class _GGUFModel(ScaledGGUFLayers):
         )
 
     def _layout(self) -> Sourced:
-        rope_type = self.architecture.rope_type.split()[0]
-        if self._has_half_pairs():
-            rope_type = "mrope"
+        rope_type = "mrope" if self._has_half_pairs() else self.architecture.rope_type.split()[0]
         layout = "interleaved" if rope_type == "norm" else "half"
         return Sourced(layout, f"llama.cpp's rope type {rope_type.upper()}")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.context_extension.scaled import Factor, OriginalContext, real
@@ -12,6 +13,7 @@ from posenc_cli.formulas.inverse import (
     CONTEXTS,
     FACTORS,
     Guess,
+    Measured,
     fast_bases,
     interpolated_shares,
     interpolation_factors,
@@ -20,11 +22,6 @@ from posenc_cli.formulas.inverse import (
 )
 from posenc_cli.formulas.parameters import Base, Dim, Param
 from posenc_cli.formulas.rotary import PairLayout, Partial, ladder, plain_frequencies, rotated_dim
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from posenc_cli.formulas.inverse import Measured
 
 _BLEND = (1.0, 4.0)
 """low_freq_factor and high_freq_factor of Llama 3.1, and of all models so far."""

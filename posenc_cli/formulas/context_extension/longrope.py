@@ -18,6 +18,7 @@ from posenc_cli.formulas.inverse import (
     FACTORS,
     KNOWN_BASES,
     Guess,
+    Measured,
     digit_count,
     plain_ladder,
     snap,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from decimal import Decimal
 
-    from posenc_cli.formulas.inverse import Measured
 
 _LONGROPE = "Ding et al. 2024, arXiv:2402.13753"
 

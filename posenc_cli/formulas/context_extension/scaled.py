@@ -20,6 +20,7 @@ from posenc_cli.formulas.inverse import (
     NEAR,
     SPARE,
     Guess,
+    Measured,
     fast_bases,
     fitted_base,
     ladder_bases,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from decimal import Decimal
 
-    from posenc_cli.formulas.inverse import Measured
 
 _CHEN = "Chen et al. 2023, arXiv:2306.15595"
 

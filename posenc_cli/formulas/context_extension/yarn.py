@@ -21,6 +21,7 @@ from posenc_cli.formulas.inverse import (
     KNOWN_BASES,
     STEEPEST,
     Guess,
+    Measured,
     digit_count,
     interpolated_shares,
     interpolation_factors,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from decimal import Decimal
 
-    from posenc_cli.formulas.inverse import Measured
 
 _YARN = "Peng et al. 2023, arXiv:2309.00071"
 

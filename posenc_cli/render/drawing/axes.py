@@ -13,7 +13,7 @@ import numpy as np
 
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.errors import InvalidInput
-from posenc_cli.render.figure import Band, Heatmap, Scale, Shown, runs_of
+from posenc_cli.render.figure import Band, Curve, Curves, Heatmap, Scale, Shown, runs_of
 from posenc_cli.render.style import HEAD_SIZE, LINE_STYLES, TICK_SIZE, Style
 from posenc_cli.render.terminal.blocks import levels
 from posenc_cli.render.ticks import IN_FULL, label, longest_of, minus, number, power, ticks
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_cli.render.colors import Srgb
-    from posenc_cli.render.figure import Curve, Curves
 
     Points = tuple[NDArray[np.float64], NDArray[np.float64]]
 
@@ -247,8 +246,7 @@ def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
     lines = style.palette.lines
     draw_lines(axes, curves, style)
     for (level, name), dashes in zip(curves.levels, cycle(_LEVELS)):
-        faint = style.palette.faint
-        axes.axhline(level, color=faint, linewidth=0.9, linestyle=dashes, label=name)
+        axes.axhline(level, color=style.palette.faint, linewidth=0.9, linestyle=dashes, label=name)
     span_names = list(dict.fromkeys([*_ZONES, *(name for _, _, name in curves.spans)]))
     for start, stop, name in curves.spans:
         color = lines[(span_names.index(name) + 1) % len(lines)]

@@ -517,8 +517,7 @@ class Drawing:
         if needed > rows and higher <= most:
             rows = needed
             self._set_size(self.width, max(higher, self.height))
-        chosen = [figures[i] for i in spread(len(figures), rows * columns)]
-        return chosen, (rows, columns)
+        return [figures[i] for i in spread(len(figures), rows * columns)], (rows, columns)
 
     @property
     def _room(self) -> Size:

@@ -15,7 +15,7 @@ from posenc_cli.checks.order import SEED, ScoreMaps
 from posenc_cli.encoding.arrays import rows_a_block
 from posenc_cli.encoding.scores import score_rule, scores_between
 from posenc_cli.errors import InvalidInput
-from posenc_cli.render.figure import Axis, Heatmap, Panels
+from posenc_cli.render.figure import Axis, Figure, Heatmap, Panels
 from posenc_cli.render.figures.encoded import heads_figure, settled_positions
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from posenc_cli.analysis.sampling import CellValues
     from posenc_cli.encoding.request import Request
     from posenc_cli.numerics.arrays import RealRows
-    from posenc_cli.render.figure import Figure
 
 FIRST_OF_WEIGHTS = 64
 """Positions shown by default: with more, a single weight is hardly visible."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.analysis.sampling import Points, PositionAxis, spread, steps, wavelengths_by_values
-from posenc_cli.encoding.scores import score_indices, score_rule
+from posenc_cli.encoding.scores import Bucketed, score_indices, score_rule
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.positions import Positions
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.analysis.encoded import EngineFor
     from posenc_cli.encoding.request import Request
-    from posenc_cli.encoding.scores import Bucketed
     from posenc_cli.formulas.buckets import BucketRule
     from posenc_cli.numerics.arrays import RealRows
 
@@ -69,8 +68,7 @@ def column_figure(
     if request.positions is None and request.table != "inv-freq":
         request.plan()
         request = replace(request, positions=settled_positions(request))
-    figure = figure_of(request, engine_for, dims=dims)
-    return curves_of(figure, all_of_them=dims is not None, of=of)
+    return curves_of(figure_of(request, engine_for, dims=dims), all_of_them=dims is not None, of=of)
 
 
 def curves_of(figure: Figure, *, all_of_them: bool = False, of: int = 1) -> Figure:
@@ -128,9 +126,7 @@ def together(figures: Sequence[Figure], names: Sequence[str]) -> Figure:
     ]
     groups = grouped(named, lambda pair: (pair[1].x_label, pair[1].y_label, pair[1].y_scale))
     panels = [_shared_axes(group) for group in groups]
-    if len(panels) == 1:
-        return panels[0]
-    return Panels(tuple(panels), ", ".join(names), shared=False)
+    return panels[0] if len(panels) == 1 else Panels(tuple(panels), ", ".join(names), shared=False)
 
 
 def _shared_axes(group: Sequence[tuple[str, Curves]]) -> Curves:

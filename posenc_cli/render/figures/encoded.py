@@ -418,8 +418,7 @@ def heads_figure(
     size = f"{queries.size_text} × {keys.size_text}{what}"
 
     def panel(head: int, title: str) -> Heatmap:
-        cells = cells_of(head, points)
-        whole = Heatmap(cells, queries, keys, title, value_label=value_label)
+        whole = Heatmap(cells_of(head, points), queries, keys, title, value_label=value_label)
         return replace(whole, square=True, graded=True, unit=unit)
 
     if len(heads) == 1:

@@ -372,9 +372,7 @@ def _compared_row(
     subject: SpectrumSubject, difference: WaveDifference | None, *, first: bool = False
 ) -> list[str]:
     spectrum = subject.spectrum
-    before = ""
-    if subject.original not in (None, spectrum.context):
-        before = str(subject.original)
+    before = str(subject.original) if subject.original not in (None, spectrum.context) else ""
     return [
         subject.short,
         "" if spectrum.axes else str(spectrum.context),

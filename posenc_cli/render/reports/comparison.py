@@ -6,7 +6,13 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.analysis.sampling import spread
-from posenc_cli.comparison.compare import ArrayComparison, Identities, RotationComparison
+from posenc_cli.comparison.compare import (
+    ArrayComparison,
+    Identities,
+    Pair,
+    RotationComparison,
+    Side,
+)
 from posenc_cli.comparison.difference import shape_text
 from posenc_cli.configs import library
 from posenc_cli.errors import quoted_name
@@ -14,16 +20,14 @@ from posenc_cli.formulas.parameters import as_text
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
 from posenc_cli.render.ticks import finite_or_null
-from posenc_cli.render.typesetting import Answer
+from posenc_cli.render.typesetting import Answer, Typesetter
 from posenc_cli.rotary.verdict import distinct_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from posenc_cli.comparison.compare import Pair, Side
     from posenc_cli.comparison.losses import Loss, Model, ModelComparison
     from posenc_cli.configs.resolved import Sourced
-    from posenc_cli.render.typesetting import Typesetter
 
 _SHOWN_PAIRS = 12
 """The number of pairs that the text shows of a long list."""

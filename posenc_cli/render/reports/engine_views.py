@@ -14,17 +14,15 @@ from posenc_cli.comparison.engine_views import (
     EngineViews,
     LayerViews,
 )
-from posenc_cli.configs.resolved import TRANSFORMERS, grouped
+from posenc_cli.configs.resolved import TRANSFORMERS, Layers, grouped
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.render.reports.comparison import size_text
-from posenc_cli.render.typesetting import Answer
+from posenc_cli.render.typesetting import Answer, Typesetter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from posenc_cli.comparison.compare import RotationComparison
-    from posenc_cli.configs.resolved import Layers
-    from posenc_cli.render.typesetting import Typesetter
 
 _ROTATES_OTHER_LAYERS = "not compared: rotates other layers than the config says"
 _NOT_COMPARED = "not compared"
@@ -222,9 +220,7 @@ def short_place(evidence: str) -> str:
     'ggml-org/llama.cpp/pull/17945'
     """
     _, blob, path = evidence.partition("/blob/")
-    if blob:
-        return path.partition("/")[2]
-    return evidence.removeprefix("https://github.com/")
+    return path.partition("/")[2] if blob else evidence.removeprefix("https://github.com/")
 
 
 def _uncompared_engines(result: EngineViews, *, otherwise: bool) -> Iterator[str]:

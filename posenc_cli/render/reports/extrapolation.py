@@ -7,7 +7,13 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.budget import LISTED_VALUES, check_size
-from posenc_cli.experiments.request import DIGITS
+from posenc_cli.experiments.request import (
+    DIGITS,
+    ExperimentRequest,
+    JobResult,
+    LengthLosses,
+    RunResult,
+)
 from posenc_cli.experiments.summary import (
     RULE,
     STOPPED,
@@ -26,7 +32,6 @@ from posenc_cli.render.ticks import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from posenc_cli.experiments.request import ExperimentRequest, JobResult, LengthLosses, RunResult
     from posenc_cli.render.typesetting import Typesetter
 
 _ANSWERS = {

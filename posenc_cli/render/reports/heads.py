@@ -202,9 +202,7 @@ def _share_text(share: float) -> str:
     least = 10.0**-_SHARE_DIGITS
     if share < least:
         return "<.001"
-    if share > 1 - least:
-        return ">.999"
-    return f"{share:.{_SHARE_DIGITS}f}".lstrip("0")
+    return ">.999" if share > 1 - least else f"{share:.{_SHARE_DIGITS}f}".lstrip("0")
 
 
 def _finding_text(finding: HeadFinding, names: Mapping[int, str]) -> str:

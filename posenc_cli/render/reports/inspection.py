@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.analysis.inspection import PROPERTIES
 from posenc_cli.render.reports.ci_forms import Case, CiReport
 from posenc_cli.render.ticks import counted, finite_or_null
-from posenc_cli.render.typesetting import Answer
+from posenc_cli.render.typesetting import Answer, Typesetter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.analysis.inspection.inspected import Inspection, Property
     from posenc_cli.checks.requirements import Judgement
-    from posenc_cli.render.typesetting import Typesetter
 
 _COMMAND = "inspect"
 _WORDS = {True: "yes", False: "no", None: "-"}

@@ -11,14 +11,13 @@ from posenc_cli.analysis.planning.planner import AS_IS, LengthPlan, NoPlan, Reci
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
-from posenc_cli.render.typesetting import Answer, continued_command
+from posenc_cli.render.typesetting import Answer, Typesetter, continued_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from posenc_cli.analysis.planning.cosine_sums import BaseInterval, QualifyingBases
     from posenc_cli.checks.requirements import Judgement
-    from posenc_cli.render.typesetting import Typesetter
 
 CAVEAT = "These conditions are necessary, not sufficient: run the model to test the plan."
 _SHOWN_INTERVALS = 3

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.inference.causes import Cause
 from posenc_cli.render.reports.ci_forms import Case, CiReport
 from posenc_cli.render.ticks import counted
-from posenc_cli.render.typesetting import Answer
+from posenc_cli.render.typesetting import Answer, Typesetter
 from posenc_cli.rotary.codes import FindingName, SubjectKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from posenc_cli.render.typesetting import Typesetter
     from posenc_cli.rotary.findings import Finding
     from posenc_cli.rotary.verdict import Report
 

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.render.reports.ci_forms import Case, CiReport
 from posenc_cli.render.ticks import finite_or_null
-from posenc_cli.render.typesetting import Answer
+from posenc_cli.render.typesetting import Answer, Typesetter
 
 if TYPE_CHECKING:
     from posenc_cli.checks.values import ValueReport
-    from posenc_cli.render.typesetting import Typesetter
 
 _COMMAND = "check"
 _COLUMNS = ["worst value", "expected", "found", "allowed"]
@@ -19,9 +18,7 @@ _COMPARED = ("reference", "positions", "tolerance")
 
 def value_fields(report: ValueReport) -> dict[str, Any]:
     """Return a report as JSON fields, finite numbers only."""
-    worst = None
-    if report.worst is not None:
-        worst = finite_or_null(report.worst.as_dict())
+    worst = finite_or_null(report.worst.as_dict()) if report.worst is not None else None
     return {
         "ok": report.ok,
         "verdict": report.verdict,

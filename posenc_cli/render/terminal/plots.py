@@ -16,7 +16,7 @@ import numpy as np
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record
-from posenc_cli.render.figure import Range
+from posenc_cli.render.figure import Curves, Range
 from posenc_cli.render.style import LINE_STYLES, PALETTES, LineStyle
 from posenc_cli.render.terminal.blocks import Medium, Page, color_codes
 from posenc_cli.render.ticks import label
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
-
-    from posenc_cli.render.figure import Curves
 
 
 BRAILLE = "braille"
