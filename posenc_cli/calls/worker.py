@@ -296,16 +296,8 @@ def describe_function(function: Any) -> dict[str, Any]:
     parameters = None
     if signature is not None:
         parameters = [
-            {
-                **describe_parameter(parameter),
-                "fields": [
-                    describe_parameter(field)
-                    for record in [record_class(function, parameter.annotation)]
-                    if record is not None
-                    for field in inspect.signature(record).parameters.values()
-                ],
-            }
-            for parameter in signature.parameters.values()
+            {**describe_parameter(each), **described_fields(function, each.annotation)}
+            for each in signature.parameters.values()
         ]
     annotations = [] if signature is None else annotations_of(signature)
     return {
@@ -334,6 +326,14 @@ def record_class(function: Any, annotation: Any) -> Any:
     fields = ("__dataclass_fields__", "_fields")
     found = isinstance(function, type) and isinstance(annotation, type)
     return annotation if found and any(hasattr(annotation, name) for name in fields) else None
+
+
+def described_fields(function: Any, annotation: Any) -> dict[str, Any]:
+    """Describe the fields of the record that a parameter has, if it has one."""
+    record = record_class(function, annotation)
+    if record is None:
+        return {}
+    return {"fields": list(map(describe_parameter, inspect.signature(record).parameters.values()))}
 
 
 def make_object(function: Any, header: dict[str, Any]) -> Any:
