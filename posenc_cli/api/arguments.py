@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
@@ -23,8 +23,6 @@ from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
     from posenc_cli.configs.resolved import Layers, Resolved, Sourced
     from posenc_cli.files.gguf import GGUFHeader
 

@@ -8,15 +8,16 @@ import numpy as np
 
 from posenc_cli.api.arguments import (
     ArgumentError,
+    PositionsLike,
     check_unmasked,
     check_unused,
     choice_at,
     number_format,
     type_text,
 )
-from posenc_cli.choice import parameters_by_scheme
+from posenc_cli.choice import Choice, parameters_by_scheme
 from posenc_cli.frameworks import BY_NAME, as_numpy, format_name, framework_of, made_array
-from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT32, REAL_DTYPES
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT32, REAL_DTYPES, DType
 from posenc_cli.numerics.lines import large_or_small
 
 if TYPE_CHECKING:
@@ -24,11 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from posenc_cli.api.arguments import PositionsLike
-    from posenc_cli.choice import Choice
     from posenc_cli.files.reading import Loaded
     from posenc_cli.numerics.arrays import NumberArray, StoredArray
-    from posenc_cli.numerics.dtypes import DType
 
 
 def is_array(value: object) -> bool:

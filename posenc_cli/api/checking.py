@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.api.arguments import (
     ArgumentError,
+    EncodingLike,
+    PositionsLike,
     argument_text,
     check_unused,
     checked_choice,
@@ -31,8 +33,8 @@ from posenc_cli.checks.values import ValueReport
 from posenc_cli.comparison.compare import ArrayComparison, RotationComparison, Side, comparison
 from posenc_cli.files.reading import read_array
 from posenc_cli.formulas.buckets import RULES as BUCKET_RULES
-from posenc_cli.identification.search import identify_files
-from posenc_cli.inference.tolerance import RULES
+from posenc_cli.identification.search import Identification, identify_files
+from posenc_cli.inference.tolerance import RULES, ToleranceRule
 from posenc_cli.render.reports.comparison import comparison_fields, comparison_text
 from posenc_cli.render.reports.report import COLUMNS, fields, report_text, rows, scope, verdict
 from posenc_cli.render.reports.value_report import value_fields, value_text
@@ -42,10 +44,7 @@ from posenc_cli.rotary.verdict import Report
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from posenc_cli.api.arguments import EncodingLike, PositionsLike
-    from posenc_cli.identification.search import Identification
     from posenc_cli.inference.causes import Cause
-    from posenc_cli.inference.tolerance import ToleranceRule
 
 
 class RopeReport(NotebookReport, Report):

@@ -10,7 +10,10 @@ from posenc_cli import catalogue
 from posenc_cli.api.arguments import (
     ArgumentError,
     ArrayLike,
+    EncodingLike,
     GivenPositions,
+    ModelEncoding,
+    PositionsLike,
     argument_text,
     checked_choice,
     choice_of,
@@ -25,7 +28,7 @@ from posenc_cli.encoding import blocks as block_rules
 from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.encoding.request import Request, check_domain
+from posenc_cli.encoding.request import Encoding, Plan, Request, check_domain
 from posenc_cli.encoding.scores import score_rule, scores_of_heads
 from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.records import replace
@@ -36,9 +39,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from posenc_cli.api.arguments import EncodingLike, ModelEncoding, PositionsLike
     from posenc_cli.choice import Choice
-    from posenc_cli.encoding.request import Encoding, Plan
     from posenc_cli.numerics.arrays import StoredArray
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.positions import Positions

@@ -9,7 +9,14 @@ from posenc_cli.analysis.inspection.properties import (
     inspections_of,
     named_apart,
 )
-from posenc_cli.api.arguments import argument_text, checked_count, in_arguments
+from posenc_cli.api.arguments import (
+    EncodingLike,
+    PositionsLike,
+    Shaped,
+    argument_text,
+    checked_count,
+    in_arguments,
+)
 from posenc_cli.api.arrays import arrays_and_choices
 from posenc_cli.api.notebooks import NotebookReport
 from posenc_cli.checks.requirements import Judgement, judgements, requirements_of
@@ -21,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.analysis.inspection.inspected import Inspection, Property
-    from posenc_cli.api.arguments import EncodingLike, PositionsLike, Shaped
 
 
 class InspectionReport(NotebookReport, Record):

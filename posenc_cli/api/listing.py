@@ -9,14 +9,13 @@ import numpy as np
 from posenc_cli import catalogue
 from posenc_cli.api.arguments import in_arguments, plain_value
 from posenc_cli.configs import library
-from posenc_cli.formulas.alibi import exact_slopes
+from posenc_cli.formulas.alibi import SlopesRule, exact_slopes
 from posenc_cli.formulas.declare import Scheme
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from posenc_cli.configs.library import Preset
-    from posenc_cli.formulas.alibi import SlopesRule
     from posenc_cli.numerics.arrays import Reals
 
 

@@ -17,6 +17,9 @@ from posenc_cli.analysis.similarity import (
 from posenc_cli.analysis.verdict import Verdict, verdict
 from posenc_cli.api.arguments import (
     ArgumentError,
+    EncodingLike,
+    PositionsLike,
+    Shaped,
     check_unused,
     checked_choice,
     choice_at,
@@ -32,6 +35,7 @@ from posenc_cli.render.figures.columns import FIRST_OF_CURVES, column_figure, cu
 from posenc_cli.render.figures.encoded import figure_of, figure_of_array, figure_of_choice
 from posenc_cli.render.figures.similarities import (
     COLUMNS,
+    Judged,
     compared_fields_of,
     compared_sentences,
     judged_of,
@@ -44,7 +48,7 @@ from posenc_cli.render.figures.spectra import (
     choice_report,
     compared_report,
 )
-from posenc_cli.render.style import LARGEST, PALETTES, SMALLEST, Style
+from posenc_cli.render.style import LARGEST, PALETTES, SMALLEST, Style, Theme
 from posenc_cli.render.typesetting import Typesetter
 
 if TYPE_CHECKING:
@@ -52,13 +56,10 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure as Page
 
-    from posenc_cli.api.arguments import EncodingLike, PositionsLike, Shaped
     from posenc_cli.choice import Choice
     from posenc_cli.files.reading import Loaded
     from posenc_cli.numerics.arrays import RealRows
     from posenc_cli.render.figure import Figure
-    from posenc_cli.render.figures.similarities import Judged
-    from posenc_cli.render.style import Theme
 
     Several = Sequence[EncodingLike | Shaped]
 

@@ -11,7 +11,9 @@ from posenc_cli.analysis.application import AppliedEncoding
 from posenc_cli.api.arguments import (
     ArgumentError,
     ArrayLike,
+    EncodingLike,
     GivenPositions,
+    PositionsLike,
     check_unmasked,
     checked_choice,
     choice_of,
@@ -30,7 +32,6 @@ from posenc_cli.numerics.lines import large_or_small
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from posenc_cli.api.arguments import EncodingLike, PositionsLike
     from posenc_cli.choice import Choice
     from posenc_cli.encoding.request import Request
     from posenc_cli.formulas.declare import Rotation

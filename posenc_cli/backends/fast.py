@@ -27,15 +27,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.backends import native
-from posenc_cli.backends.base import Status
+from posenc_cli.backends.base import Status, WaveFiller
 from posenc_cli.backends.numpy import NumpyBackend
 from posenc_cli.errors import Unavailable
 from posenc_cli.numerics import cells, halves
-from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, REAL_DTYPES
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, REAL_DTYPES, DType
 from posenc_cli.numerics.layout import Columns, columns_of, low_of
 from posenc_cli.numerics.lines import CACHED_BYTES, on_lines
 from posenc_cli.numerics.lru_cache import LRUCache
-from posenc_cli.numerics.phasors import DIGIT_BITS
+from posenc_cli.numerics.phasors import DIGIT_BITS, Phasors
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.numerics.waves import WaveTable
 from posenc_cli.positions import LARGEST_POSITION
@@ -43,10 +43,7 @@ from posenc_cli.positions import LARGEST_POSITION
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.backends.base import WaveFiller
     from posenc_cli.numerics.arrays import Integers, NumberArray, StoredRows
-    from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.numerics.phasors import Phasors
 
 LOW_BITS = 6  # bits of a position in the kernel's lowest digit
 LANES = 8  # rows of the kernel's tables are padded to multiples of this

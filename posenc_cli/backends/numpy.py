@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from posenc_cli.backends.base import Status
-from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64
+from posenc_cli.backends.base import FrequencyRule, Reduced, ReducedFiller, Status, WaveFiller
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64, DType
 from posenc_cli.numerics.rounding import narrow, round_to, singles_to_bfloat16
 from posenc_cli.numerics.waves import WaveTable
 
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from posenc_cli.backends.base import FrequencyRule, Reduced, ReducedFiller, WaveFiller
     from posenc_cli.numerics.arrays import Floats, Integers, RealRows, Reals, StoredRows
-    from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
 
 

@@ -14,20 +14,20 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.backends.base import Status
+from posenc_cli.backends.base import (
+    Arithmetic,
+    FrequencyRule,
+    Reduced,
+    ReducedFiller,
+    Status,
+    WaveFiller,
+)
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, described
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from decimal import Decimal
 
-    from posenc_cli.backends.base import (
-        Arithmetic,
-        FrequencyRule,
-        Reduced,
-        ReducedFiller,
-        WaveFiller,
-    )
     from posenc_cli.numerics.arrays import Reals
 
 

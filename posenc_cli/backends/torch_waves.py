@@ -28,7 +28,7 @@ import numpy as np
 from posenc_cli.backends.numpy import ReducedWaves
 from posenc_cli.numerics.angles import AngleTable
 from posenc_cli.numerics.cells import MARGIN, Scratch, rising_by_one, scattered_blocks
-from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
 from posenc_cli.numerics.judge import JUDGES_KEPT, Judge
 from posenc_cli.numerics.layout import Columns, Factors, columns_of
 from posenc_cli.numerics.lru_cache import LRUCache
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
         StoredArray,
         StoredRows,
     )
-    from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
 
 Tensor = Any

@@ -27,7 +27,7 @@ from posenc_cli.calls.arrangements import (
     surely_supported,
     with_other_shapes,
 )
-from posenc_cli.calls.call_log import MadeCall, RowReader
+from posenc_cli.calls.call_log import CallLog, MadeCall, RowReader
 from posenc_cli.calls.called_function import SHAPE, Crash, Dropped
 from posenc_cli.calls.function_trial import NO_MAP, Irregularity, vectors_differ
 from posenc_cli.calls.patterns import result_or_none
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.calls.answers import Differs, Returned
     from posenc_cli.calls.call_form import CallForm
-    from posenc_cli.calls.call_log import CallLog
     from posenc_cli.calls.further_calls import Tried
     from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.inference.reference import Reference

@@ -7,7 +7,7 @@ their columns, and the library. :mod:`form_choice` finds the form of a function 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from posenc_cli.calls.roles import (
     ALONG,
@@ -24,7 +24,6 @@ from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import Literal
 
     from posenc_cli.calls.signature import NamedParameter, Signature
     from posenc_cli.inference.reference import Reference

@@ -21,12 +21,13 @@ from posenc_cli.calls.patterns import (
     SEQUENCE,
     SLOW,
     SLOW_SECONDS,
+    PlannedCalls,
     rows_text,
 )
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.position_maps import shown_positions
-from posenc_cli.inference.reference import Sample
+from posenc_cli.inference.reference import Reference, Sample
 from posenc_cli.inference.tolerance import Tolerance
 from posenc_cli.records import Record, replace
 
@@ -34,9 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from posenc_cli.calls.answers import Rows
-    from posenc_cli.calls.patterns import PlannedCalls
     from posenc_cli.calls.serving import ServedFunction
-    from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, NumberArray
 
 _ROUNDINGS = 4

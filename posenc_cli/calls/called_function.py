@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.calls.answers import Returned, check_description, returned_arrays
 from posenc_cli.calls.payloads import (
     NO_EFFECT,
+    Payload,
+    Vectors,
     axis_sizes,
     layout_flag,
     request,
@@ -17,16 +19,13 @@ from posenc_cli.calls.payloads import (
     split_qkv,
 )
 from posenc_cli.calls.roles import HEAD_SIZES, roles_of
-from posenc_cli.calls.signature import Signature
-from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, quoted_name
+from posenc_cli.calls.signature import CallRequest, NamedParameter, Signature
+from posenc_cli.errors import InvalidInput, PosencError, Unavailable, abbreviated, quoted_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.calls.call_form import CallForm
-    from posenc_cli.calls.payloads import Payload, Vectors
-    from posenc_cli.calls.signature import CallRequest, NamedParameter
-    from posenc_cli.errors import PosencError
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers
 

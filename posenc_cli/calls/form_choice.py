@@ -15,13 +15,14 @@ import itertools
 import time
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from posenc_cli.calls.answers import is_frequencies, table_rows
+from posenc_cli.calls.answers import Returned, is_frequencies, table_rows
 from posenc_cli.calls.call_form import (
     SIDE_BY_SIDE,
+    CallForm,
     forms,
     forms_with_chosen_rows,
     group_by_position_parameters,
@@ -35,10 +36,7 @@ from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Literal
 
-    from posenc_cli.calls.answers import Returned
-    from posenc_cli.calls.call_form import CallForm
     from posenc_cli.calls.called_function import CalledFunction
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray
 

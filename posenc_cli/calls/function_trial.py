@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.calls.serving import with_other_vectors
+from posenc_cli.calls.serving import ServedFunction, with_other_vectors
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.inference.tolerance import PER_ANGLE
@@ -19,7 +19,6 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.numerics.arrays import Integers, NumberArray, UnitMatrices
 
 ALIKE = 1e-4

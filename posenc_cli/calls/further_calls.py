@@ -23,7 +23,7 @@ from posenc_cli.calls.patterns import (
 )
 from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.roles import TABLES
-from posenc_cli.calls.serving import other_vectors
+from posenc_cli.calls.serving import ServedFunction, other_vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.frameworks import BY_NAME
 from posenc_cli.inference.causes import Cause
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.calls.answers import Differs
     from posenc_cli.calls.call_form import CallForm
-    from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import ColumnPairing
     from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, RealRows, Reals

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from posenc_cli import frameworks, loading
 from posenc_cli.calls import onnx
 from posenc_cli.errors import Unavailable, quoted_name
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 TOO_OLD = 77
 """Exit status of a Python before 3.8, which cannot run the worker."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 import inspect
 import re
 from importlib import import_module
+from typing import Any, Callable
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable
 
 _KINDS = {"float": "float32", "double": "float64"}
 """ONNX's names of number formats that NumPy names differently."""

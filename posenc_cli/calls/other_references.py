@@ -20,7 +20,7 @@ from posenc_cli.calls.arrangements import Arrangement, arrangements
 from posenc_cli.calls.batches import called_together
 from posenc_cli.calls.call_form import Argument
 from posenc_cli.calls.function_trial import NO_MAP, Irregularity
-from posenc_cli.calls.further_calls import faults_in_half, random_vectors, rounded_positions
+from posenc_cli.calls.further_calls import Tried, faults_in_half, random_vectors, rounded_positions
 from posenc_cli.calls.patterns import (
     PlannedCalls,
     result_or_none,
@@ -34,8 +34,9 @@ from posenc_cli.calls.roles import (
     TABLES,
     VARIED,
     VARYING,
+    Role,
 )
-from posenc_cli.calls.serving import other_vectors
+from posenc_cli.calls.serving import ServedFunction, other_vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.frameworks import BY_NAME
@@ -47,9 +48,6 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from posenc_cli.calls.further_calls import Tried
-    from posenc_cli.calls.roles import Role
-    from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.calls.signature import NamedParameter
     from posenc_cli.inference.turning import ColumnPairing
     from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray

@@ -7,13 +7,11 @@ its value in :mod:`posenc_cli.calls.payloads`.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from typing import Literal
-
     Kind = Literal["vectors", "place", "tables", "number", "bystander"]
     """A kind of argument: vectors to rotate, positions ("place"), tables, other numbers that a
     rotation depends on, or something that it does not depend on ("bystander")."""

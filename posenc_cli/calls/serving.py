@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from posenc_cli.calls.answers import Returned, table_rows
-from posenc_cli.calls.call_form import usual_axes
+from posenc_cli.calls.call_form import CallForm, usual_axes
 from posenc_cli.calls.called_function import SHAPE
 from posenc_cli.calls.form_choice import FormChoice
 from posenc_cli.calls.function_process import called_function
@@ -21,10 +21,6 @@ from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Self
-
-    from posenc_cli.calls.call_form import CallForm
     from posenc_cli.calls.form_choice import Outcome
     from posenc_cli.calls.signature import CallRequest, NamedParameter
     from posenc_cli.inference.reference import Reference

@@ -6,13 +6,11 @@ function is called beyond that.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from posenc_cli.calls.roles import HEAD_SIZES, IRRELEVANT, UNSUPPORTED, roles_of
 from posenc_cli.records import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class NamedParameter(Record):

@@ -20,10 +20,9 @@ import select
 import signal
 import sys
 from pathlib import Path
+from typing import Any, BinaryIO, Callable
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, BinaryIO, Callable
 
 if __name__ != "__main__":
     from posenc_cli.calls.onnx import Refused, onnx_function

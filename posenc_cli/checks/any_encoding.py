@@ -13,7 +13,7 @@ import numpy as np
 from posenc_cli.budget import check_size
 from posenc_cli.calls.signature import CallRequest
 from posenc_cli.checks.checking import GivenSubject, reading
-from posenc_cli.checks.expected import ValuePlaces
+from posenc_cli.checks.expected import Form, ValuePlaces
 from posenc_cli.checks.subjects import ValueRequest, ValueSubject, read_subject
 from posenc_cli.checks.values import ValueReport, value_report
 from posenc_cli.encoding.arrays import position_array
@@ -30,7 +30,6 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from posenc_cli.checks.expected import Form
     from posenc_cli.checks.functions import FunctionTask, FurtherCall
     from posenc_cli.numerics.arrays import NumberArray
     from posenc_cli.rotary.subject import GivenArray

@@ -63,10 +63,10 @@ from posenc_cli.calls.patterns import (
     PlannedCalls,
     try_patterns,
 )
-from posenc_cli.calls.serving import CELLS, ServedFunction
+from posenc_cli.calls.serving import CELLS, FunctionTarget, ServedFunction
 from posenc_cli.calls.signature import CallRequest
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.turning import RETAINED, PositionRows
+from posenc_cli.inference.turning import RETAINED, PositionRows, Progress
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 from posenc_cli.rotary.codes import SubjectKind
@@ -79,9 +79,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.calls.answers import Differs, Rows
     from posenc_cli.calls.call_form import CallForm
-    from posenc_cli.calls.serving import FunctionTarget
     from posenc_cli.inference.reference import Reference
-    from posenc_cli.inference.turning import Progress
     from posenc_cli.numerics.arrays import Integers, NumberArray, UnitMatrices
 
 

@@ -21,9 +21,9 @@ from posenc_cli.encoding.request import Encoding
 from posenc_cli.encoding.scores import score_rule, scores_of_heads
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.alibi import exact_slopes
-from posenc_cli.formulas.declare import Scheme
+from posenc_cli.formulas.declare import Content, RowLookup, Scheme
 from posenc_cli.inference.formats import CUT_BFLOAT16, round_to_half
-from posenc_cli.inference.tolerance import Tolerance, rounded_to, smallest, unit
+from posenc_cli.inference.tolerance import Tolerance, ToleranceRule, rounded_to, smallest, unit
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record, fresh, replace
 
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from posenc_cli.formulas.buckets import BucketRule
-    from posenc_cli.formulas.declare import Content, RowLookup
     from posenc_cli.formulas.parameters import Parameter
-    from posenc_cli.inference.tolerance import ToleranceRule
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, RealRows, Reals
 
 Form = Literal["rows", "scores", "slopes", "buckets", "rotations"]

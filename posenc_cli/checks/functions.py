@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import islice, product
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
 from posenc_cli.calls.call_form import Argument, CallForm
-from posenc_cli.calls.called_function import WrongShape
+from posenc_cli.calls.called_function import CalledFunction, WrongShape
 from posenc_cli.calls.function_process import called_function
 from posenc_cli.calls.function_trial import ALIKE, UNSTEADY
 from posenc_cli.calls.payloads import Payload
@@ -27,9 +27,7 @@ from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Literal, TypeAlias
 
-    from posenc_cli.calls.called_function import CalledFunction
     from posenc_cli.calls.signature import CallRequest, NamedParameter
     from posenc_cli.numerics.arrays import NumberArray, RealRows
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.expected import Change
+from posenc_cli.checks.expected import Change, Expected
 from posenc_cli.formulas.inverse import snap
 from posenc_cli.inference.formats import COARSE, round_to_half
 from posenc_cli.positions import range_texts
@@ -20,7 +20,6 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from posenc_cli.checks.expected import Expected
     from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, Reals
 
 _ROWS = 1 << 14

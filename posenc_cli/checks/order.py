@@ -33,7 +33,7 @@ from posenc_cli.analysis.head_patterns.regression import softmax
 from posenc_cli.budget import HELD_VALUES, REPEATED_COLUMNS, check_size
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.encoding.request import encoding_of_side
+from posenc_cli.encoding.request import Encoding, encoding_of_side
 from posenc_cli.encoding.scores import score_rule, scores_of_heads
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.formulas.tables import paired_columns
@@ -46,7 +46,6 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from posenc_cli.encoding.request import Encoding
     from posenc_cli.formulas.declare import Scheme
     from posenc_cli.numerics.arrays import HeadMatrices, Integers, NumberArray, RealRows
 

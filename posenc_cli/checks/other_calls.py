@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.calls.called_function import WrongShape
-from posenc_cli.checks.functions import FurtherCall
+from posenc_cli.checks.functions import FunctionTask, FurtherCall
 from posenc_cli.encoding.arrays import positions_from
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.reading import Loaded
@@ -21,7 +21,6 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from posenc_cli.checks.functions import FunctionTask
     from posenc_cli.checks.subjects import ValueRequest, ValueSubject
     from posenc_cli.numerics.arrays import NumberArray
 

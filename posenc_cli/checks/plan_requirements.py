@@ -6,17 +6,11 @@ A requirement bounds a number of the config as it is, or of a recipe if its name
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from posenc_cli.analysis.planning.planner import AS_IS, LONGEST, LengthPlan, NoPlan
-from posenc_cli.checks.requirements import Judgement, requirement_of
+from posenc_cli.analysis.planning.planner import AS_IS, LONGEST, LengthPlan, NoPlan, Recipe
+from posenc_cli.checks.requirements import Judgement, Requirement, requirement_of
 from posenc_cli.errors import InvalidInput, abbreviated
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from posenc_cli.analysis.planning.planner import Recipe
-    from posenc_cli.checks.requirements import Requirement
 
 NUMBERS = {
     "context": "context length stated by the config",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.configs.position_rules import APART, PAST, SECONDS
+from posenc_cli.configs.position_rules import APART, PAST, SECONDS, PositionRule
 from posenc_cli.errors import InvalidInput, quoted_name, sizes_text
 from posenc_cli.files.reading import read_array
 from posenc_cli.records import Record, replace
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
-
-    from posenc_cli.configs.position_rules import PositionRule
 
     Ids = NDArray[np.int64]
 

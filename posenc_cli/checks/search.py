@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.known_bugs import arrangement, parameters, positions_and_values
-from posenc_cli.checks.known_bugs.bug import BugCode
+from posenc_cli.checks.known_bugs.bug import BugCode, KnownBug
 from posenc_cli.errors import PosencError
 from posenc_cli.records import Record, replace
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.checks.expected import Change, Expected, Form
-    from posenc_cli.checks.known_bugs.bug import KnownBug
     from posenc_cli.numerics.arrays import Flags, Integers
 
 KNOWN_BUGS = (*arrangement.BUGS, *parameters.BUGS, *positions_and_values.BUGS)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.expected import Expected, ValuePlaces
+from posenc_cli.checks.expected import Expected, Form, ValuePlaces
 from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.request import Encoding
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable, quoted_name, sizes_text
@@ -26,7 +26,6 @@ from posenc_cli.transaction import open_input
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from posenc_cli.checks.expected import Form
     from posenc_cli.formulas.buckets import BucketRule
     from posenc_cli.inference.tolerance import ToleranceRule
     from posenc_cli.numerics.arrays import NumberArray

@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc_cli.checks.known_bugs.bug import BugCode
 from posenc_cli.checks.measured import count_nonfinite
-from posenc_cli.checks.search import KNOWN_BUGS, NamedBug, blocks_of, explanations
+from posenc_cli.checks.search import KNOWN_BUGS, Explained, NamedBug, blocks_of, explanations
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.checks.expected import Expected
-    from posenc_cli.checks.search import Explained
     from posenc_cli.checks.subjects import ValueSubject
     from posenc_cli.numerics.arrays import Flags
 

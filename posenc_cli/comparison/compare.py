@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from posenc_cli import catalogue
 from posenc_cli.backends import registry
 from posenc_cli.budget import COMPUTED_CELLS, check_size
-from posenc_cli.comparison.difference import Operand, difference
+from posenc_cli.comparison.difference import Difference, Operand, difference
 from posenc_cli.configs import library
 from posenc_cli.encoding.engine import Engine, threads_for
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.encoding.request import Encoding, Request
+from posenc_cli.encoding.request import Encoding, Plan, Request
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.inference.tolerance import real_format
 from posenc_cli.numerics import exact
@@ -30,9 +30,7 @@ from posenc_cli.rotary.lengths import LengthRule, depends_on_length, length_rule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from posenc_cli.comparison.difference import Difference
     from posenc_cli.configs.resolved import Sourced
-    from posenc_cli.encoding.request import Plan
     from posenc_cli.files.reading import Loaded
     from posenc_cli.formulas.declare import Bound, Rotation, Scheme
     from posenc_cli.numerics.dtypes import DType

@@ -15,7 +15,7 @@ import numpy as np
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.source import release
-from posenc_cli.numerics.dtypes import BFLOAT16, COMPLEX64, COMPLEX128, FLOAT64, REAL_DTYPES
+from posenc_cli.numerics.dtypes import BFLOAT16, COMPLEX64, COMPLEX128, FLOAT64, REAL_DTYPES, DType
 from posenc_cli.numerics.rounding import widen
 from posenc_cli.records import Record
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.files.matrix import Matrix
     from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows
-    from posenc_cli.numerics.dtypes import DType
 
 BLOCK_VALUES = 1 << 13
 """Values compared at a time. Their arrays stay in the cache and, at 64 KiB each, are small enough

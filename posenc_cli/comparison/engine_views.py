@@ -9,22 +9,18 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from posenc_cli import catalogue
 from posenc_cli.comparison.compare import RotationComparison, Side
 from posenc_cli.configs import families
 from posenc_cli.configs.config import resolve_with
 from posenc_cli.configs.engines.runtimes import RUNTIMES, OtherLayers, Runtime, UnknownReading
-from posenc_cli.configs.resolved import ALL, TRANSFORMERS, grouped
+from posenc_cli.configs.resolved import ALL, TRANSFORMERS, Departure, Layers, Resolved, grouped
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.gguf import GGUFHeader
 from posenc_cli.records import Record, replace
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from posenc_cli.configs.resolved import Departure, Layers, Resolved
 
 SAME = 1e-12
 """Relative difference of equal frequencies or amplitudes: two formulas for one number are each

@@ -24,7 +24,14 @@ from posenc_cli.configs.gguf.gguf_architectures import (
 )
 from posenc_cli.configs.gguf.gguf_model import NOUN
 from posenc_cli.configs.keys import ORIGINAL
-from posenc_cli.configs.resolved import BIAS_TABLES, WINDOWS, WINDOWS_UNREAD, Sourced
+from posenc_cli.configs.resolved import (
+    BIAS_TABLES,
+    WINDOWS,
+    WINDOWS_UNREAD,
+    Layers,
+    Resolved,
+    Sourced,
+)
 from posenc_cli.configs.scores import SCORES
 from posenc_cli.records import Record, fresh
 from posenc_cli.rotary.lengths import length_rule
@@ -33,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from posenc_cli.comparison.stored_tensors import StoredFrequencies
-    from posenc_cli.configs.resolved import Layers, Resolved
 
 CLOSE = 1e-5
 """Relative error due to float32: 6e-8 for a factor, up to 1e-5 for divisors that the converter

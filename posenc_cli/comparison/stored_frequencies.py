@@ -22,7 +22,7 @@ from posenc_cli.comparison.losses import (
     ModelComparison,
     rotating_frequencies,
 )
-from posenc_cli.comparison.stored_tensors import StoredFrequencies
+from posenc_cli.comparison.stored_tensors import StoredFrequencies, StoredName
 from posenc_cli.configs.resolved import Layers, Resolved, Sourced
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.reading import Loaded, read_members
@@ -34,7 +34,6 @@ from posenc_cli.rotary.lengths import length_rule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from posenc_cli.comparison.stored_tensors import StoredName
     from posenc_cli.numerics.arrays import Reals
 
 NOUN = "stored frequencies"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.diagnosis.defects import ENOUGH, SCATTERS, TURNS, Claim, Defect, few_rows
+from posenc_cli.diagnosis.defects import ENOUGH, SCATTERS, TURNS, AllRows, Claim, Defect, few_rows
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import (
     CUT_BFLOAT16,
@@ -20,18 +20,16 @@ from posenc_cli.inference.formats import (
 from posenc_cli.inference.position_maps import PositionMap
 from posenc_cli.positions import consecutive_ranges, range_texts
 from posenc_cli.records import Record, replace
-from posenc_cli.rotary.verdict import Explanation, Where, distinct_digits
+from posenc_cli.rotary.verdict import Examination, Explanation, Residual, Where, distinct_digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from posenc_cli.diagnosis.defects import AllRows
     from posenc_cli.formulas.declare import Coordinates
     from posenc_cli.inference.fitting import Rotations
     from posenc_cli.inference.frequency_rules import Alternative
     from posenc_cli.inference.reference import Sample
     from posenc_cli.numerics.arrays import Integers, Reals
-    from posenc_cli.rotary.verdict import Examination, Residual
 
 MOST_ALIKE = 2
 """The most alternatives listed beside an explanation that implies the same table."""

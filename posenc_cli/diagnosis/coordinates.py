@@ -18,6 +18,7 @@ import numpy as np
 
 from posenc_cli.diagnosis.bug_search import (
     RotaryBug,
+    Suspect,
     as_ranges,
     axes_text,
     coordinate_offset,
@@ -35,7 +36,6 @@ from posenc_cli.rotary.verdict import Explanation, Where, axis_notes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from posenc_cli.diagnosis.bug_search import Suspect
     from posenc_cli.formulas.declare import Coordinates
     from posenc_cli.inference.reference import Reference, Sample
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals

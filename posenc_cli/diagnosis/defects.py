@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.fitting import fit
+from posenc_cli.inference.fitting import Rotations, fit
 from posenc_cli.inference.formats import (
     COARSE,
     HALVES,
@@ -30,7 +30,7 @@ from posenc_cli.inference.position_maps import (
     PositionMap,
     position_maps,
 )
-from posenc_cli.inference.reference import rotation_by
+from posenc_cli.inference.reference import Sample, rotation_by
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.verdict import Residual
@@ -38,8 +38,6 @@ from posenc_cli.rotary.verdict import Residual
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from posenc_cli.inference.fitting import Rotations
-    from posenc_cli.inference.reference import Sample
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
 
 _FEW = 56

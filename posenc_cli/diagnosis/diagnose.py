@@ -54,17 +54,14 @@ from posenc_cli.inference.tolerance import Tolerance, unit
 from posenc_cli.inference.turning import ROWS
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
-from posenc_cli.rotary.findings import sample_of
-from posenc_cli.rotary.subject import fits, of_width, table_subject
-from posenc_cli.rotary.verdict import MOST, Explanation, examine, zeros_text
+from posenc_cli.rotary.findings import Survey, sample_of
+from posenc_cli.rotary.subject import Subject, fits, of_width, table_subject
+from posenc_cli.rotary.verdict import MOST, Examination, Explanation, Where, examine, zeros_text
 
 if TYPE_CHECKING:
     from posenc_cli.calls.function_trial import Irregularity
     from posenc_cli.inference.reference import Reference, Sample
     from posenc_cli.inference.turning import SomeRows, SubjectBlock
-    from posenc_cli.rotary.findings import Survey
-    from posenc_cli.rotary.subject import Subject
-    from posenc_cli.rotary.verdict import Examination, Where
 
 _MOST_ENTRIES = 1 << 24
 """Entries of a table held at once, 256 MiB: 131072 positions of a head with 256 dimensions."""

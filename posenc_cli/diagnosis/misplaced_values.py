@@ -14,17 +14,15 @@ import numpy as np
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.trial import repeated_columns
-from posenc_cli.inference.turning import LAYOUTS
+from posenc_cli.inference.turning import LAYOUTS, SubjectBlock
 from posenc_cli.rotary.findings import without_growth
-from posenc_cli.rotary.verdict import Explanation, Residual
+from posenc_cli.rotary.verdict import Examination, Explanation, Residual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.inference.reference import Reference
-    from posenc_cli.inference.turning import SubjectBlock
     from posenc_cli.numerics.arrays import Flags, RealRows, Reals
-    from posenc_cli.rotary.verdict import Examination
 
     _Entries = tuple[RealRows, RealRows, RealRows, RealRows]
     """a, b, c and d of the matrices ((a, b), (c, d)) of pairs."""

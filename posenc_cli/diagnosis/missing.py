@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.diagnosis.bug_search import as_ranges
+from posenc_cli.diagnosis.bug_search import Suspect, as_ranges
 from posenc_cli.diagnosis.rows_and_pairs import Extent
 from posenc_cli.inference.causes import Cause
-from posenc_cli.rotary.verdict import Explanation, Where
+from posenc_cli.rotary.verdict import Examination, Explanation, Where
 
 if TYPE_CHECKING:
-    from posenc_cli.diagnosis.bug_search import Suspect
     from posenc_cli.rotary.findings import Survey
-    from posenc_cli.rotary.verdict import Examination
 
 _HUGE = 1e12
 """Larger numbers, and those below its inverse, are not frequencies that anybody chose."""

@@ -6,23 +6,20 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from posenc_cli.diagnosis.bug_search import RotaryBug, confirmed_causes
+from posenc_cli.diagnosis.bug_search import RotaryBug, Suspect, confirmed_causes
 from posenc_cli.diagnosis.defects import Claim, Defect
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import on_grid
 from posenc_cli.inference.frequency_rules import Alternative
 from posenc_cli.inference.tolerance import HALF_RULES, SINGLE_FUNCTIONS, Tolerance, unit
 from posenc_cli.records import replace
-from posenc_cli.rotary.drift import SCATTER
-from posenc_cli.rotary.verdict import Explanation
+from posenc_cli.rotary.drift import SCATTER, Fault
+from posenc_cli.rotary.verdict import Examination, Explanation, Residual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.diagnosis.bug_search import Suspect
-    from posenc_cli.rotary.drift import Fault
     from posenc_cli.rotary.subject import Subject
-    from posenc_cli.rotary.verdict import Examination, Residual
 
 _SIZES_OF_ANY = 2  # such as 0 and the attention factor, if nothing rotates
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from posenc_cli.diagnosis.bug_search import (
     RotaryBug,
+    Suspect,
     as_ranges,
     axes_text,
     claim_causes,
@@ -15,6 +16,7 @@ from posenc_cli.diagnosis.bug_search import (
 )
 from posenc_cli.diagnosis.defects import (
     ENOUGH,
+    AllRows,
     Claim,
     Defect,
     RowCoordinates,
@@ -33,8 +35,6 @@ from posenc_cli.rotary.verdict import Explanation, Where
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from posenc_cli.diagnosis.bug_search import Suspect
-    from posenc_cli.diagnosis.defects import AllRows
     from posenc_cli.inference.reference import Reference, Sample
     from posenc_cli.numerics.arrays import Flags, Integers, RealRows
 

@@ -27,13 +27,21 @@ from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.weights import DrawnTable
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.files.reading import read_vectors
-from posenc_cli.formulas.declare import Bias, BucketBias, Rotation, Rows, Sinusoids
+from posenc_cli.formulas.declare import (
+    Bias,
+    BucketBias,
+    Rotation,
+    RowLookup,
+    Rows,
+    Sinusoids,
+    Waves,
+)
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.numerics import bounded, exact
 from posenc_cli.numerics.bounded import Bounded
 from posenc_cli.numerics.double_double import fast_two_sum, two_sum
-from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT64, REAL_DTYPES
-from posenc_cli.numerics.fixed_point import exact_sum
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT64, REAL_DTYPES, DType
+from posenc_cli.numerics.fixed_point import CosOrSin, exact_sum
 from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.numerics.phasors import Phasors
 from posenc_cli.numerics.rounding import narrow, widen
@@ -44,10 +52,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.encoding.request import Request
-    from posenc_cli.formulas.declare import RowLookup, Waves
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, RealRows, StoredRows
-    from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.numerics.fixed_point import CosOrSin
     from posenc_cli.positions import Positions
 
 _BLOCK_VALUES = 1 << 16

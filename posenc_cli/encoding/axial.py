@@ -16,7 +16,7 @@ import numpy as np
 
 from posenc_cli.encoding.arrays import whole_parts
 from posenc_cli.errors import InvalidInput, sizes_text
-from posenc_cli.formulas.declare import Capacity, Waves
+from posenc_cli.formulas.declare import AxesFile, Capacity, Waves
 from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.records import Record, replace
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from posenc_cli.backends.base import WaveFiller
-    from posenc_cli.formulas.declare import AxesFile
     from posenc_cli.numerics.arrays import Integers, Places, StoredRows
     from posenc_cli.numerics.dtypes import DType
 

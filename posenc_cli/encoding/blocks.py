@@ -16,17 +16,24 @@ from posenc_cli.encoding.arrays import (
     position_blocks,
     rows_a_block,
 )
-from posenc_cli.encoding.engine import wave_filler
-from posenc_cli.formulas.declare import Bias, BucketBias, Rotation, Rows, Sinusoids
+from posenc_cli.encoding.engine import Engine, wave_filler
+from posenc_cli.formulas.declare import (
+    Bias,
+    BucketBias,
+    Content,
+    Rotation,
+    RowLookup,
+    Rows,
+    Sinusoids,
+    Waves,
+)
 from posenc_cli.numerics import exact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from posenc_cli.backends.base import Arithmetic
-    from posenc_cli.encoding.engine import Engine
     from posenc_cli.encoding.precision import Precision
-    from posenc_cli.formulas.declare import Content, RowLookup, Waves
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals, StoredRows, StoredValues
     from posenc_cli.positions import Positions
 

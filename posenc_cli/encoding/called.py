@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from posenc_cli.errors import InvalidInput, described
-from posenc_cli.formulas.declare import HOW_IT_IS_CALLED
+from posenc_cli.formulas.declare import HOW_IT_IS_CALLED, Bound, Rows
 from posenc_cli.frameworks import BY_NAME, as_numpy, innermost, likely_frameworks, made_array
 from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES
 from posenc_cli.records import Record, replace
@@ -24,7 +24,6 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from posenc_cli.formulas.declare import Bound, Rows
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals
 
 _ROUNDINGS, _COARSE_ROUNDINGS = 64, 3

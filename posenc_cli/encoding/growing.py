@@ -29,7 +29,7 @@ import numpy as np
 
 from posenc_cli.numerics import bounded, exact
 from posenc_cli.numerics.bounded import UNDERFLOW, Bounded
-from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.numerics.dtypes import FLOAT64, DType
 from posenc_cli.numerics.fixed_point import nearest, sine_cosine
 from posenc_cli.numerics.phasors import Phasors
 from posenc_cli.numerics.rounding import narrow
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
         Reals,
         StoredRows,
     )
-    from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
 
 MARGIN = 2.0**-49  # 16u, see tier 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.files.matrix import Matrix
-from posenc_cli.formulas.tables import ROTARY_TABLES
+from posenc_cli.formulas.tables import ROTARY_TABLES, PlacedColumns
 from posenc_cli.numerics.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, DType
 from posenc_cli.positions import LARGEST_POSITION, Positions
 from posenc_cli.records import Record, replace
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.encoding.precision import Precision
     from posenc_cli.formulas.declare import Bound, Content, RowLookup, Scheme, Waves
-    from posenc_cli.formulas.tables import PlacedColumns
     from posenc_cli.numerics.arrays import StoredArray, StoredRows
 
 _COMPLEX = {FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}

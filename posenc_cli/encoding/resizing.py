@@ -15,7 +15,7 @@ import numpy as np
 
 from posenc_cli.backends.torch import library
 from posenc_cli.encoding.interpolation import ResizedAxis
-from posenc_cli.encoding.methods import NEAREST
+from posenc_cli.encoding.methods import NEAREST, Method, ResizeArithmetic
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.blends import Blend
 from posenc_cli.numerics.lru_cache import LRUCache
@@ -25,7 +25,6 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.encoding.methods import Method, ResizeArithmetic
     from posenc_cli.numerics.arrays import Floats, NumberArray, StoredRows
     from posenc_cli.numerics.dtypes import DType
 

@@ -25,9 +25,9 @@ from posenc_cli.encoding.arrays import (
     sliding_rows,
 )
 from posenc_cli.errors import InvalidInput
-from posenc_cli.formulas.declare import Bias, BucketBias, PairRule
+from posenc_cli.formulas.declare import Bias, BucketBias, Content, Network, PairRule, RowLookup
 from posenc_cli.numerics import exact
-from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.numerics.dtypes import FLOAT64, DType
 from posenc_cli.numerics.rounding import round_exact
 from posenc_cli.records import Record
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.encoding.precision import Precision
     from posenc_cli.formulas.buckets import BucketRule
-    from posenc_cli.formulas.declare import Content, Network, RowLookup
     from posenc_cli.numerics.arrays import (
         Flags,
         Floats,
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
         StoredRows,
         StoredValues,
     )
-    from posenc_cli.numerics.dtypes import DType
     from posenc_cli.positions import Positions
 
     ScoreRule = Callable[[int, Integers], StoredValues]

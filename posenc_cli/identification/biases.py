@@ -31,7 +31,7 @@ from posenc_cli.inference.trial import (
     compare_rows,
     formats_of,
 )
-from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.numerics.dtypes import FLOAT64, DType
 from posenc_cli.numerics.rounding import narrow, round_to, widen
 from posenc_cli.positions import LARGEST_POSITION
 from posenc_cli.records import Record, replace
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
         RealRows,
         Reals,
     )
-    from posenc_cli.numerics.dtypes import DType
 
     PairNumber = Callable[[Any, Integers, Integers], Integers]
     """An array namespace, queries and keys → the number of each pair of them."""

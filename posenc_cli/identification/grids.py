@@ -31,6 +31,7 @@ from posenc_cli.formulas.inverse import (
 from posenc_cli.formulas.mixed import rope_mixed
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.identification.readings import (
+    View,
     bare_views,
     bases_of_pairs,
     reads_columns,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from posenc_cli.formulas.declare import Content, Scheme
-    from posenc_cli.identification.readings import View
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, NumberArray, Reals
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from posenc_cli.files.source import release
 from posenc_cli.formulas.inverse import KNOWN_BASES, SPARE, STEEPEST, snap
-from posenc_cli.formulas.tables import paired_columns
-from posenc_cli.inference.evidence import without_ones
+from posenc_cli.formulas.tables import Layout, paired_columns
+from posenc_cli.inference.evidence import Evidence, without_ones
 from posenc_cli.inference.fitting import median, spread
 from posenc_cli.inference.rates import signal_of
 from posenc_cli.inference.tolerance import UNREDUCED, real_format
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.formulas.declare import Content
-    from posenc_cli.formulas.tables import Layout
-    from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import (
         ComplexRows,
         Flags,

@@ -22,7 +22,7 @@ import numpy as np
 from posenc_cli.analysis.sampling import positions_of
 from posenc_cli.errors import InvalidInput, quoted_name, sizes_text
 from posenc_cli.formulas.parameters import as_text, brief_text, option_words
-from posenc_cli.identification.attempts import GIVEN, attempts_of_forms, best_of, line_of
+from posenc_cli.identification.attempts import GIVEN, Attempt, attempts_of_forms, best_of, line_of
 from posenc_cli.identification.waves import prompt_of
 from posenc_cli.inference.candidates import models_of, same_entries
 from posenc_cli.inference.evidence import Evidence
@@ -30,7 +30,9 @@ from posenc_cli.inference.tolerance import real_format
 from posenc_cli.inference.trial import (
     MOST_BITS,
     UNREDUCED_TABLES,
+    Census,
     Hypothesis,
+    Trial,
 )
 from posenc_cli.positions import FALLING_POSITIONS, Positions
 from posenc_cli.records import Record, replace
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from posenc_cli.files.reading import Loaded
-    from posenc_cli.identification.attempts import Attempt
-    from posenc_cli.inference.trial import Census, Trial
 
 
 SHOWN = 5

@@ -23,6 +23,7 @@ from posenc_cli.formulas.inverse import KNOWN_BASES, Guess, snap
 from posenc_cli.formulas.rotary import rope, xpos
 from posenc_cli.formulas.sinusoids import sinusoidal, transformer_xl
 from posenc_cli.identification.readings import (
+    View,
     are_multiples,
     bases_of_pairs,
     function_views,
@@ -62,7 +63,6 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from posenc_cli.identification.readings import View
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.errors import PosencError
-from posenc_cli.formulas.declare import Scheme
+from posenc_cli.formulas.declare import Bound, Content, Kind, Scheme, Waves
 from posenc_cli.formulas.inverse import (
     ALIKE_NUMBERS,
     BESIDE_KNOWN,
@@ -40,16 +40,14 @@ from posenc_cli.formulas.inverse import (
     snap,
     written_numbers,
 )
-from posenc_cli.inference.trial import UNREDUCED_TABLES, exact_frequencies
+from posenc_cli.inference.trial import UNREDUCED_TABLES, Trial, exact_frequencies
 from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from posenc_cli.formulas.declare import Bound, Content, Kind, Waves
     from posenc_cli.formulas.parameters import Parameter
     from posenc_cli.inference.rates import Rates
-    from posenc_cli.inference.trial import Trial
     from posenc_cli.numerics.arrays import Integers, Reals
 
 _PLAIN_PARAMETERS = 5

@@ -6,10 +6,7 @@ Each is defined here once, with its meaning. JSON, the tables of docs/ and the t
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Self
+from typing import Self
 
 
 class Code(StrEnum):

@@ -18,7 +18,7 @@ import numpy as np
 from posenc_cli.files.reading import Loaded
 from posenc_cli.inference.tolerance import real_format, unit
 from posenc_cli.inference.turning import PositionRows
-from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
+from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES, DType
 from posenc_cli.numerics.rounding import round_to
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, Reals
-    from posenc_cli.numerics.dtypes import DType
 
 _TEXT_VALUES = 2000
 """Values of a text file that are tested for float32: a few milliseconds."""

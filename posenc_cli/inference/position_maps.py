@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.inference.reference import rotation_by
+from posenc_cli.inference.reference import Sample, rotation_by
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from posenc_cli.inference.reference import Sample
     from posenc_cli.numerics.arrays import Flags, Integers, Reals
 
 _READABLE = 0.9

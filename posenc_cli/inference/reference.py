@@ -11,12 +11,12 @@ import numpy as np
 from posenc_cli.encoding.axial import placed_waves
 from posenc_cli.encoding.engine import Engine, wave_filler
 from posenc_cli.errors import InvalidInput
-from posenc_cli.formulas.declare import Rotation, Waves
+from posenc_cli.formulas.declare import Coordinates, Rotation, Waves
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.formulas.tables import rotary_placements
 from posenc_cli.inference.turning import ColumnPairing
 from posenc_cli.numerics import exact
-from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.numerics.dtypes import FLOAT64, DType
 from posenc_cli.numerics.rounding import widen
 from posenc_cli.records import Record, replace
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.backends.base import WaveFiller
     from posenc_cli.encoding.request import Encoding
-    from posenc_cli.formulas.declare import Coordinates
     from posenc_cli.inference.tolerance import Tolerance
     from posenc_cli.numerics.arrays import (
         ComplexRows,
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
         RealRows,
         Reals,
     )
-    from posenc_cli.numerics.dtypes import DType
 
 _LARGEST_POWER = 700.0
 """Limit on exponents of e: float64 holds up to e^709, whose inverse is subnormal."""

@@ -42,12 +42,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Literal
 
-from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES
+from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES, DType
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals
-    from posenc_cli.numerics.dtypes import DType
 UNREDUCED, UNREDUCED_FULL = "unreduced-angles", "unreduced-angles-full"
 """Tables of position × frequency, with one column per pair, or repeated as the layout repeats it.
 posenc does not write such tables, but most code computes them before the cosines."""

@@ -32,7 +32,7 @@ from posenc_cli.inference.tolerance import (
     unit,
 )
 from posenc_cli.numerics import exact
-from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64, REAL_DTYPES
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64, REAL_DTYPES, DType
 from posenc_cli.numerics.rounding import narrow, round_to, widen
 from posenc_cli.records import Record, fresh, replace
 
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.tables import PlacedColumns
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows, Reals
-    from posenc_cli.numerics.dtypes import DType
 
     Computation = Callable[[Any], NumberArray]
     """Positions (n,) → their rows; the positions are None for arrays without positions."""

@@ -10,18 +10,15 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.formulas.tables import paired_columns
+from posenc_cli.formulas.tables import Layout, paired_columns
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from posenc_cli.formulas.tables import Layout
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
     from posenc_cli.positions import Positions
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.expected import Change, ValuePlaces
+from posenc_cli.checks.expected import Change, Expected, ValuePlaces
 from posenc_cli.checks.known_bugs.bug import GITHUB, BugCode, KnownBug, wave_columns
 from posenc_cli.checks.measured import moved_heads
 from posenc_cli.formulas.declare import Scheme
@@ -17,7 +17,6 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from posenc_cli.checks.expected import Expected
     from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows
 
 

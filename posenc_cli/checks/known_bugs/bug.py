@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.checks.expected import Change
+from posenc_cli.checks.expected import Change, Expected, Form
 from posenc_cli.inference.causes import Code
 from posenc_cli.positions import range_texts
 from posenc_cli.records import Record
@@ -12,7 +12,6 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from posenc_cli.checks.expected import Expected, Form
     from posenc_cli.numerics.arrays import Integers, NumberArray
 
 GITHUB = "https://github.com/"

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.expected import Change
+from posenc_cli.checks.expected import Change, Expected
 from posenc_cli.checks.known_bugs.arrangement import renumbered
 from posenc_cli.checks.known_bugs.bug import GITHUB, BugCode, KnownBug, multiplied, wave_columns
 from posenc_cli.checks.measured import measured_bases
-from posenc_cli.formulas.alibi import exact_slopes, rules_of
+from posenc_cli.formulas.alibi import SlopesRule, exact_slopes, rules_of
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.formulas.inverse import KNOWN_BASES, MeasuredScores
 from posenc_cli.formulas.parameters import as_text
@@ -27,8 +27,6 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.checks.expected import Expected
-    from posenc_cli.formulas.alibi import SlopesRule
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals
 
 _UNTRIED_PARAMETERS = (

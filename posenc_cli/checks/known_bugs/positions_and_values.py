@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.expected import Change, ValuePlaces
+from posenc_cli.checks.expected import Change, Expected, ValuePlaces
 from posenc_cli.checks.known_bugs.bug import (
     GITHUB,
     BugCode,
@@ -25,7 +25,6 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from posenc_cli.checks.expected import Expected
     from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows
 
 _PADDING_POSITIONS = (0, 1)

@@ -23,16 +23,14 @@ from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import COARSE, HALVES, on_grid, round_to_half
 from posenc_cli.inference.frequency_rules import alternatives, changed_frequencies
 from posenc_cli.inference.position_maps import usual_maps
-from posenc_cli.inference.reference import Sample
-from posenc_cli.inference.tolerance import PER_ANGLE, Tolerance, smallest
+from posenc_cli.inference.reference import Reference, Sample
+from posenc_cli.inference.tolerance import PER_ANGLE, Tolerance, ToleranceRule, smallest
 from posenc_cli.inference.turning import ColumnPairing
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.inference.reference import Reference
-    from posenc_cli.inference.tolerance import ToleranceRule
     from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, RealRows, Reals
 
 ROUNDINGS = 4
