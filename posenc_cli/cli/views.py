@@ -52,8 +52,7 @@ class ViewOptions(OptionGroup):
             "--head",
             metavar="H",
             minimum=0,
-            help="only this head of a bias, or this matrix of a 3-D array in a file; the first "
-            "is 0",
+            help="only this head of a bias, or this matrix of a 3-D array; the first is 0",
         ),
     ] = None
     dims: Annotated[
