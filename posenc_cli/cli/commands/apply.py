@@ -100,8 +100,8 @@ def apply(
         option(
             "--arithmetic",
             known=ARITHMETICS,
-            help="exact; or compute tables in this format and apply them in --dtype: "
-            "float64|float32|bfloat16",
+            help="exact, or the format to compute tables in: float64|float32|bfloat16; x is then "
+            "encoded in --dtype",
         ),
     ] = "exact",
     output: MatrixOutput,
