@@ -29,43 +29,43 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent.parent / "man"
 
 STATUSES = (
-    ("0", "Done; what was checked holds."),
-    ("1", "A check ran, and failed."),
-    ("2", "Wrong usage or invalid input, a malformed file too."),
-    ("3", "The environment cannot do it: a full disk, a path that cannot be read, a library."),
+    ("0", "Success; every check passed."),
+    ("1", "A check failed."),
+    ("2", "Wrong usage or invalid input, including a malformed file."),
+    ("3", "A problem outside posenc: a full disk, an unreadable path, or a missing library."),
     ("70", "A bug in posenc."),
     ("130", "Interrupted."),
-    ("141", "The reader of standard output has gone."),
+    ("141", "The reader closed standard output, as head does."),
     ("143", "Terminated."),
 )
 ENVIRONMENT = {
     "Computing": (
-        ("POSENC_BACKEND", "What computes, where --backend does not say."),
-        ("POSENC_THREADS", "How many threads compute, where --threads does not say."),
+        ("POSENC_BACKEND", "The default of --backend."),
+        ("POSENC_THREADS", "The default of --threads."),
     ),
     "Subject": (
-        ("VIRTUAL_ENV, CONDA_PREFIX", "The environment in which a function of --impl runs."),
+        ("VIRTUAL_ENV, CONDA_PREFIX", "The environment of --impl, unless --python is given."),
         ("GITHUB_STEP_SUMMARY", "The file to which --format github adds a summary."),
-        ("GITHUB_WORKSPACE, CI_PROJECT_DIR", "The folder from which reports name files."),
+        ("GITHUB_WORKSPACE, CI_PROJECT_DIR", "File names in reports are relative to this folder."),
     ),
     "General": (
-        ("FORCE_COLOR, NO_COLOR, TERM=dumb", "Colour, where --color does not say."),
-        ("COLUMNS, LINES", "The size of the terminal, where it says another or none."),
+        ("FORCE_COLOR, NO_COLOR, TERM=dumb", "Color, unless --color is given."),
+        ("COLUMNS, LINES", "The size of the terminal, instead of the detected size."),
     ),
 }
-"""What the environment says, to the commands that have options under a heading."""
+"""The environment variables of the commands that have options under a heading."""
 
 FILES = {
     "generate": [
-        ("<scheme>-<shape>.npy", "What is written in the current folder without --out."),
+        ("<scheme>-<shape>.npy", "The output file in the current folder, if you give no --out."),
     ],
 }
-"""The files that a command has of its own accord."""
+"""The files that a command writes by default."""
 
 DESCRIPTION = (
-    "Results go to standard output, everything else to standard error. A file appears only when it "
-    "is whole, and an error leaves none. posenc help COMMAND shows the examples and the options of "
-    "a command."
+    "Results go to standard output, everything else to standard error. An output file appears only "
+    "when it is complete; after an error, there is no new file. posenc help COMMAND shows the "
+    "examples and the options of a command."
 )
 
 

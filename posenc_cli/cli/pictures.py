@@ -196,7 +196,7 @@ class FigureOutput(OutputOptions):
 
     out: Annotated[
         str | None,
-        option("--out", "-o", metavar="FILE", help="draw to a .png, .svg, .pdf or .html file"),
+        option("--out", "-o", metavar="FILE", help="save the figure as .png, .svg, .pdf or .html"),
     ] = None
 
     def prepare(self) -> None:

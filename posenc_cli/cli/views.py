@@ -52,7 +52,7 @@ class ViewOptions(OptionGroup):
             "--head",
             metavar="H",
             minimum=0,
-            help="only this head of a bias, or this matrix of a stack",
+            help="only this head of a bias, or this matrix of a 3-D array; the first is 0",
         ),
     ] = None
     dims: Annotated[
@@ -98,8 +98,8 @@ class CurveOptions(ViewOptions):
         option(
             "--table",
             known=(*ROTARY_TABLES, BUCKETS),
-            help=f"table of a rotary scheme: {'|'.join(ROTARY_TABLES)} [default: cos-sin]; or "
-            f"{BUCKETS} of relative positions, for t5 and deberta",
+            help=f"table of a rotary scheme: {'|'.join(ROTARY_TABLES)} [default: cos-sin]; for "
+            f"t5 and deberta: {BUCKETS} (the bucket of each relative position)",
         ),
     ] = None
 

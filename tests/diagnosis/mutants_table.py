@@ -59,7 +59,10 @@ def passing_markdown() -> str:
     """How many wrong ones any such test lets pass."""
     every, passing, _ = _totals()
     of = f"{passing} of the {every} wrong implementations in posenc's tests"
-    return f"**{of} have this property.** Such a test cannot detect them, whatever its vectors."
+    return (
+        f"**{of} have this property.** Such a test cannot detect them, no matter which vectors it "
+        f"uses. `rope-check` detects all {every}."
+    )
 
 
 def _totals() -> tuple[int, int, int]:

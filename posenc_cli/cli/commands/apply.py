@@ -100,8 +100,8 @@ def apply(
         option(
             "--arithmetic",
             known=ARITHMETICS,
-            help="exact, or the format of the tables: float64|float32|bfloat16; operations are "
-            "then in --dtype",
+            help="exact, or the format to compute tables in: float64|float32|bfloat16; x is then "
+            "encoded in --dtype",
         ),
     ] = "exact",
     output: MatrixOutput,
@@ -110,8 +110,9 @@ def apply(
 
     posenc adds an absolute encoding to x. With a rotary encoding, it rotates x. xpos treats x as a
     query; for a key, use --set side=key. Values are correctly rounded; --arithmetic float32
-    computes them as models do. x has the shape (…, n, dimensions) and any size. A .npy or .csv file
-    contains only the result y; .npz and .safetensors also contain x and the positions.
+    computes them as models do. x has the shape (…, n, dimensions); the leading axes can be
+    batch and heads. A .npy or .csv file contains only the result y; .npz and .safetensors also
+    contain x and the positions.
 
     Examples:
       posenc apply -s rope --in q.npy --out rotated.npy

@@ -96,8 +96,8 @@ def explain(
 
     posenc shows each value and its key. If the key and the parameter have the same name, posenc
     shows only the parent object, such as rope_scaling. It reads a config as transformers 5 does. It
-    warns of keys that transformers ignores, and of defaults that transformers uses. It reads a GGUF
-    file as llama.cpp does; DEFAULT marks a key that the file lacks.
+    warns about keys that transformers ignores, and about defaults that transformers uses. It reads
+    a GGUF file as llama.cpp does; DEFAULT marks a key that the file lacks.
 
     The report starts with a summary: doubtful values (!), the trained and the extended length,
     factors on logits, layers without positions, the layout of a sparse-attention indexer, and parts

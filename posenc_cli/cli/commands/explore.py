@@ -42,16 +42,16 @@ def explore(
     ] = None,
     theme: Annotated[
         str | None,
-        option("--theme", known=THEMES, help="light|dark [default: as the browser's]"),
+        option("--theme", known=THEMES, help="light|dark [default: the browser's setting]"),
     ] = None,
     output: PageOutput,
 ) -> None:
     """Write an interactive page that explains an encoding.
 
     posenc writes one file that needs no network. The page shows an encoding's values, its
-    wavelengths by base and factor, the rotation of its pairs with q·k, and the similarity by
-    distance. Hover over a plot, or use the arrow keys, to read the position, dimension, value and
-    angle. Without JavaScript, the page still shows the pictures and tables.
+    wavelengths (with sliders for base and factor), the rotation of its pairs with q·k, and the
+    similarity by distance. Hover over a plot, or use the arrow keys, to read the position,
+    dimension, value and angle. Without JavaScript, the page still shows the pictures and tables.
 
     Examples:
       posenc explore -m llama-3.1-8b --out llama.html

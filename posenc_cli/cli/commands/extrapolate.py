@@ -312,7 +312,7 @@ def extrapolate(
         whole_option(
             "--randomize",
             minimum=1,
-            help="train at random positions below N, sorted (Ruoss et al.)",
+            help="train with random ascending positions below N (Ruoss et al.)",
         ),
     ] = None,
     picture: PictureOptions,

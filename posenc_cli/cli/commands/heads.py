@@ -117,8 +117,8 @@ def heads(
 
     posenc fits one attention head, which sees only positions, to a target pattern at the trained
     length. It then tests the head at longer lengths. The fit has a single optimum and needs no
-    seed. --plot and --out draw the fitted head by offset, and for rotary schemes also by frequency
-    pair. posenc tests the parts of a hybrid one by one.
+    seed. --plot and --out draw the fitted head's scores by offset, and for rotary schemes also the
+    amplitude of each frequency pair. posenc tests the parts of a hybrid one by one.
 
     Examples:
       posenc heads -s rope -s sinusoidal -s t5 -s alibi --dim 32

@@ -86,7 +86,8 @@ def plan(
     sglang and llama.cpp. For each recipe, it counts the frequency pairs that reach unseen angles,
     because their wavelength is longer than the trained length. It gives the factor on logits, and
     the first distance at which the sum of cosines is negative. Men et al. (2024) require that there
-    is no such distance. These conditions are necessary, not sufficient: test the model too.
+    is no such distance. A plan without unseen angles and negative sums can
+    still fail: test the model.
 
     Examples:
       posenc plan --model llama-2-7b --to 16384

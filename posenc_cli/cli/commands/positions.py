@@ -88,11 +88,11 @@ def positions(
 ) -> int:
     """Print or check the position ids of a prompt.
 
-    The ids match those of the model's own code in transformers 5.24. Text positions
-    start at 0 and restart in each packed sequence; RoBERTa and similar models start after
-    the padding row. Decoders skip padding, as in generation; encoders such as BERT count it. In
-    M-RoPE, each token of an image or a video has three ids: frame, row and column. Text after
-    an image continues after the image's longer side.
+    The ids match those of the model's own code in transformers 5.24. Text positions start at 0 and
+    restart in each packed sequence; RoBERTa and similar models start after the padding row. Padding
+    tokens use up positions in encoders such as BERT, but not in decoders. In M-RoPE, each token of
+    an image or a video has three ids: frame, row and column. Text after an image continues after
+    the image's longer side.
 
     --check reads ids of shape (tokens,) or (batch, tokens), and for M-RoPE also (3, tokens) or (3,
     batch, tokens). It ignores the ids of padding. If any other id differs, it names only causes

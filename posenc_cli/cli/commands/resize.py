@@ -119,7 +119,7 @@ def resize(
     """Resize a learned position table.
 
     posenc interpolates a table, (rows, d) or (1, rows, d), for longer texts or other image sizes.
-    It does so like torch.nn.functional.interpolate with align_corners=False. Values are correctly
+    It works like torch.nn.functional.interpolate with align_corners=False. Values are correctly
     rounded; --arithmetic float32 computes with torch, if it is installed. In .npz and .safetensors,
     a tensor that you select keeps its name.
 

@@ -209,9 +209,9 @@ def rope_check(
     --rotated and --impl; by default, posenc checks its own tables. If the check fails, the status
     is 1, and the report names the cause.
 
-    posenc calls a function with the arguments that its signature asks for: vectors, and positions,
-    an offset, or the reference's tables, as float32 arrays or tensors. --verbose shows the calls.
-    The function runs in its own environment, for at most 5 minutes per call. Without --len, posenc
+    posenc passes what the function's signature asks for: vectors, plus positions, an offset or the
+    reference's tables. Vectors and tables are float32 at first. --verbose shows the calls. The
+    function runs in its own environment, for at most 5 minutes per call. Without --len, posenc
     checks about 100 positions, up to 131071 or the context. Positions are whole numbers from 0.
 
     --tol bfloat16 accepts errors smaller than one rounding to bfloat16 (0.4%), such as an attention
