@@ -208,7 +208,7 @@ def test_a_window_wider_than_what_is_stated_is_what_the_plan_is_for():
     plan, resolved = plan_length(config, 1_000_000, name="config")
     assert isinstance(plan, LengthPlan)
     assert plan.to == 65536
-    assert "a window of 65536 positions: no distance is longer" in resolved.warnings[-1]
+    assert "a window of 65536 positions, so no distance is longer" in resolved.warnings[-1]
     plan, resolved = plan_length(config, 32768, name="config")
     assert plan.to == 32768
     assert not any("window" in warning for warning in resolved.warnings)

@@ -468,4 +468,4 @@ def test_the_page_has_all_fifty_with_the_words_that_are_tested_and_counts_them()
     }
     states = [state.partition(":")[0] for _, _, state in listed]
     assert [states.count(state) for state in ("caught", "in part")] == [45, 5]
-    assert "names 45 bugs fully (*caught*)" in PAGE.read_text("utf-8")
+    assert "catches 45 bugs fully (*caught*)" in PAGE.read_text("utf-8")

@@ -643,7 +643,7 @@ def test_float32_is_no_loss_and_a_tolerance_may_be_wider():
 
 def test_the_page_lists_every_name():
     page = (Path(__file__).parents[2] / "docs" / "models.md").read_text("utf-8")
-    section = page.split("These are the settings:")[1].split("posenc also")[0]
+    section = page.split("| about | settings |")[1].split("posenc also")[0]
     assert re.findall(r"`([\w-]+)`", section) == [*NAMES]
 
 

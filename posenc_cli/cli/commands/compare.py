@@ -139,7 +139,7 @@ def compare(
     encodings by frequency pair, and --tol is relative. The status is 1 if A and B differ by more
     than --tol; NaN equals NaN, unless all values are NaN. If you give only A and --as, posenc reads
     A both as transformers and as the other engine does, and compares the results. --plot and --out
-    draw A − B, and always show the largest difference.
+    draw A − B; a cell of several values shows the largest difference.
 
     Examples:
       posenc compare llama-3.1-8b llama-3.1-8b --set b.factor=16 --tol 1e-6

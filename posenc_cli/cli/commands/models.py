@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def models(console: Console, as_json: Json = False) -> None:
     """List the models that posenc knows by name.
 
-    --json also prints each config and its source. posenc explain NAME explains one.
+    --json also prints each config and its source. posenc explain NAME explains the config
+    of a model.
 
     Examples:
       posenc models

@@ -221,9 +221,9 @@ def _legend(results: Sequence[HeadResult], *, pictured: bool) -> list[str]:
     """Return the meaning of the table's entries, and their basis."""
     head, heads = results[0].head, _distinct_heads(results)
     meaning = (
-        "each entry: mean attention on the target keys, then the share of queries whose largest "
-        f"score is on a target key (last {head.trained} queries); fitted on positions below "
-        f"{head.trained}, l2 = {head.l2:g}"
+        f"each entry: mean attention on the target keys, share of the last {head.trained} queries "
+        f"whose largest score is on one; fitted on positions below {head.trained}, "
+        f"l2 = {head.l2:g}"
     )
     names = _names_by_head(results)
     drawn = [f"{names[id(head)]}: {head.random_weights}" for head in heads if head.random_weights]
@@ -247,8 +247,8 @@ def _slow_text(head: FittedHead, name: str) -> str:
     slow = sum(pair.wavelength > head.trained for pair in head.pairs)
     share = {0.0: "none", 1.0: "all"}.get(head.slow_share) or _share_text(head.slow_share)
     return (
-        f"{name}, {head.target.name}: {slow} of {len(head.pairs)} pairs have wavelengths above "
-        f"{head.trained} ({share} of the squared amplitude)"
+        f"{name}, {head.target.name}: {slow} of {len(head.pairs)} wavelengths exceed "
+        f"{head.trained} ({share} of squared amplitude)"
     )
 
 
