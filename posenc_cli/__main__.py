@@ -6,7 +6,9 @@ import _signal as signal  # type: ignore[import-not-found]
 import os
 import sys
 
-if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+_STARTED = __name__ == "__main__" or os.path.basename(sys.argv[0]).startswith("posenc")  # noqa: PTH119
+
+if _STARTED and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     # Ctrl-C ends the process without a traceback, until the handlers are set.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

@@ -177,6 +177,8 @@ def _planned(
             bound = replace(choice, positions=positions).encoding()
     else:
         choice, bound, _ = made()
+    if positions is not None:
+        check_domain(bound.bound, positions)
     requests = [Request(bound, positions, precision, table, head) for table in tables]
     warn_of_doubts(choice, requests[0], stacklevel=5)
     return choice, [request.plan() for request in requests]

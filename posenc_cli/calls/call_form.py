@@ -532,7 +532,8 @@ def _expand(
 ) -> Iterator[CallForm]:
     """Yield a form in each order of axes, shape of positions and kind of table that code uses."""
     if not form.vectors:
-        yield from _with_position_shapes(form, reference.axes)
+        # Tables without vectors rotate nothing.
+        yield from () if form.has(*TABLES) else _with_position_shapes(form, reference.axes)
         return
     table_role = next((role for role in ("cos", "cos_sin", "freqs_cis") if form.has(role)), None)
     likely = _likely_axes(form, signature)
@@ -585,7 +586,7 @@ def _table_kinds(form: CallForm, role: str, reference: Reference) -> tuple[str, 
     names = " ".join(argument.parameter for argument in form.arguments)
     if role == "freqs_cis" and "sin" in names:
         kinds = ("beside" if "cos_sin" in names else "sines beside", *kinds)
-    if role == "freqs_cis" and "emb" in names:  # timm's
+    if role == "freqs_cis" and "emb" in names.split():  # timm's
         kinds = ("sines beside in halves", "sines beside by pairs", *kinds)
     return kinds
 

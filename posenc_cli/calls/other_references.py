@@ -65,7 +65,8 @@ class _VariedSetting(Record):
 
     ``roles`` are the roles of the function's parameters that depend on it; ``names`` are parts of
     their names. Only some code follows it if it is ``doubtful``; only a result that stays the same
-    is then a fault. Plain RoPE has it by way of the scheme ``of_rope``.
+    is then a fault, and not even that if following it is ``optional``. Plain RoPE has it by way of
+    the scheme ``of_rope``.
     """
 
     parameter: str
@@ -74,6 +75,7 @@ class _VariedSetting(Record):
     cause: Cause
     names: tuple[str, ...] = ("",)
     doubtful: bool = False
+    optional: bool = False
     of_rope: str = ""
 
 
@@ -101,8 +103,16 @@ _VARIED_SETTINGS = (
         ("dim",),
         lambda share: share / 2,
         Cause.ROTARY_DIM,
-        names=("rotary", "n_dims", "rope_dim", "n_elem"),
+        names=("rotary",),
         doubtful=True,
+    ),
+    _VariedSetting(
+        "partial",
+        ("dim",),
+        lambda share: share / 2,
+        Cause.ROTARY_DIM,
+        names=("n_dims", "rope_dim", "n_elem"),
+        optional=True,  # as in MLA, whose code gets only the columns to rotate
     ),
     _VariedSetting(
         "factor",
@@ -489,7 +499,7 @@ def _reference_fault(
     if any(_matches(one, other, other) for one in others):
         return None
     ignored = _matches(tried, other, reference)
-    if varied.doubtful and not ignored:
+    if varied.optional or (varied.doubtful and not ignored):
         # Some code, as for proportional RoPE, keeps the frequencies of all dimensions.
         raise InvalidInput("its frequencies differ from its reference")
     text = f"called with a {varied.parameter} of {value}"

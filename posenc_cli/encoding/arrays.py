@@ -43,7 +43,10 @@ def position_array(positions: Positions) -> Integers:
 
     Shape: (positions.count,).
     """
-    runs = [np.arange(run.start, run.stop, run.step, dtype=np.int64) for run in positions.ranges]
+    runs = [  # arange divides in float64: only a stop that is a multiple of steps away is exact
+        np.arange(run.start, run.start + len(run) * run.step, run.step, dtype=np.int64)
+        for run in positions.ranges
+    ]
     return runs[0] if len(runs) == 1 else np.concatenate(runs)
 
 

@@ -140,6 +140,23 @@ def test_an_encoding_that_follows_the_length_is_bound_for_each_length():
         posenc.encode("learned", [-1], dim=12, max_len=9)
 
 
+def test_positions_are_refused_whatever_was_encoded_before():
+    posenc.encode("rope-axial", 4, dim=16)
+    with pytest.raises(ValueError, match="position -1 is negative"):
+        posenc.encode("rope-axial", [-1], dim=16, table="inv-freq")
+
+
+@pytest.mark.parametrize(
+    "positions", [[0, 2**53], [0, 2**52, 2**53], [-3, 2**53 - 1], range(-(2**53), 2**53 + 1, 2**50)]
+)
+def test_rows_that_span_2_to_the_53_are_those_of_each_position(positions):
+    each = [posenc.encode("rope", [position], dim=4) for position in positions]
+    assert np.array_equal(posenc.encode("rope", positions, dim=4), np.concatenate(each))
+    assert np.array_equal(
+        np.concatenate(list(posenc.blocks("rope", positions, dim=4))), np.concatenate(each)
+    )
+
+
 def test_arguments_of_blocks_are_checked_before_the_first_is_asked_for():
     with pytest.raises(ValueError, match="dim 3"):
         posenc.blocks("rope", 4, dim=3)

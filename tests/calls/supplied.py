@@ -573,9 +573,18 @@ def some_dimensions(x, positions, rotary_dim=None):
     return rotated(x, beside_heads(x, positions), rotary_dim)
 
 
-@wrong("rotary-dim", "n_dims is ignored")
-def all_dimensions_of_ggml(x, positions, n_dims):
+@untested("n_dims")
+def all_dimensions_it_gets(x, positions, n_dims):
+    """Right for a caller that passes only the columns to rotate, as MLA does."""
     return ids(x, positions)
+
+
+def embeddings_by_tables(emb, cos, sin):
+    return turned_by(emb, cos, sin).astype(emb.dtype)
+
+
+def embeddings_by_factors(emb, freqs):
+    return turned_by(emb, np.cos(freqs), np.sin(freqs)).astype(emb.dtype)
 
 
 def positions_by_ratio(x, positions, condense_ratio=1):

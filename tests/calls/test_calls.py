@@ -405,6 +405,19 @@ def test_a_refusal_names_the_arguments_that_are_not_known(call, tmp_path):
     assert "--tables cos.npy sin.npy" in err
 
 
+def test_only_a_table_named_emb_is_in_the_order_of_timm(call, tmp_path):
+    """Names such as ``rotary_emb`` say no order: cosines before sines are not called swapped."""
+    (tmp_path / "tables.py").write_text(
+        "import numpy as np\n"
+        "def f(x, rotary_emb):\n"
+        "    cos, sin = np.split(rotary_emb, 2, -1)\n"
+        "    a, b = np.split(x, 2, -1)\n"
+        "    return x * cos + np.concatenate([-b, a], -1) * sin\n"
+    )
+    status, out, err = call("rope-check", *HALF, "--impl", "./tables.py:f")
+    assert (status, "swapped" in out + err) == (2, False)
+
+
 @pytest.mark.parametrize(
     "flag", [("--in-place",), ("--call", "x"), ("--python", "python3"), ("--axes", "bhnd")]
 )

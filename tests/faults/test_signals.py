@@ -159,6 +159,7 @@ def test_after_a_file_took_its_name_signals_end_the_process_again(tmp_path):
 
 def test_ctrl_c_before_the_handlers_are_set_shows_no_traceback(tmp_path):
     done = script(
+        "sys.argv[0] = 'posenc'\n"
         "class Interrupting:\n"
         "    def find_spec(self, name, *_):\n"
         "        if name == 'posenc_cli.interrupts': signal.raise_signal(signal.SIGINT)\n"
@@ -167,6 +168,12 @@ def test_ctrl_c_before_the_handlers_are_set_shows_no_traceback(tmp_path):
         folder=tmp_path,
     )
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_a_program_that_imports_the_entry_point_keeps_its_ctrl_c():
+    code = "import signal, posenc_cli.__main__; print(signal.getsignal(signal.SIGINT).__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "default_int_handler\n"
 
 
 def test_an_ignored_signal_stays_ignored(tmp_path):
