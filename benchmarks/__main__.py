@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from dataclasses import asdict, replace
@@ -61,12 +62,14 @@ def main(arguments: list[str]) -> int:
     if output is None:
         print("not saved: not a whole run (--output FILE saves it)")
     else:
+        if asked.only and output.exists():
+            saved = json.loads(output.read_text(encoding="utf-8"))
+            results = {**saved, "sections": {**saved["sections"], **results["sections"]}}
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(as_json(results), encoding="utf-8")
     if whole:
         HISTORY.mkdir(exist_ok=True)
-        day = time.strftime("%Y-%m-%d", time.gmtime())
-        kept = HISTORY / f"{results['machine']['posenc']}-{day}.json"
+        kept = HISTORY / f"{results['machine']['posenc']}-{_today()}.json"
         kept.write_text(as_json(results), encoding="utf-8")
     return 0
 
@@ -76,9 +79,13 @@ def measured(chosen: Sizes, names: Iterable[str]) -> Results:
     facts = machine.facts()
     found: Results = {}
     for name in names:
-        found[name] = as_plain(SECTIONS[name](chosen))
+        found[name] = {**as_plain(SECTIONS[name](chosen)), "day": _today()}
         print(as_text(found[name]), flush=True)
     return {"machine": facts, "sizes": asdict(chosen), "sections": found}
+
+
+def _today() -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime())
 
 
 def _parser() -> argparse.ArgumentParser:

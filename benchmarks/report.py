@@ -174,7 +174,8 @@ def performance_markdown(results: Results) -> str:
     for name, section in sections.items():
         tables = {"speed": _by_format, "peers": _by_backend}
         table = _accuracy_table if "accuracy" in section else tables.get(name, _plain_table)
-        parts.append(f"**{section['title']}.** {section['how']}\n\n{table(section)}")
+        how = f"{section['how']} Measured on {section['day']}."
+        parts.append(f"**{section['title']}.** {how}\n\n{table(section)}")
     return "\n\n".join(parts)
 
 

@@ -175,6 +175,19 @@ def test_only_some_sections_run_when_asked_and_nothing_is_saved(capsys, monkeypa
     assert not list(tmp_path.iterdir())
 
 
+def test_a_section_that_is_measured_again_takes_its_place_among_the_saved_ones(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setattr(sizes, "FULL", TINY)
+    output = tmp_path / "some.json"
+    output.write_text('{"machine": "old", "sections": {"growth": 1, "peers": 2}}')
+    assert command.main(["--only", "growth", "--output", str(output)]) == 0
+    saved = strict(output.read_text())
+    assert [*saved["sections"]] == ["growth", "peers"]
+    assert (saved["machine"], saved["sections"]["peers"]) == ("old", 2)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", saved["sections"]["growth"]["day"])
+
+
 def test_paired_functions_take_turns_and_the_first_round_is_discarded():
     calls: list[str] = []
     functions = {"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}
