@@ -44,7 +44,10 @@ ENVIRONMENT = {
         ("POSENC_THREADS", "The default of --threads."),
     ),
     "Subject": (
-        ("VIRTUAL_ENV, CONDA_PREFIX", "The environment of --impl, unless --python is given."),
+        (
+            "VIRTUAL_ENV, CONDA_PREFIX",
+            "The Python environment in which --impl runs, unless --python is given.",
+        ),
         ("GITHUB_STEP_SUMMARY", "The file to which --format github adds a summary."),
         ("GITHUB_WORKSPACE, CI_PROJECT_DIR", "File names in reports are relative to this folder."),
     ),

@@ -95,10 +95,10 @@ def dot_similarity(
 
     posenc shows the matrix S[m, n] and its values by offset m − n, and says whether S depends only
     on the offset. For absolute encodings, S is the dot product of two rows. For RoPE, it is q·k / d
-    for one vector that is rotated to positions m and n, with the attention factor. For biases, it
-    is the score for query m and key n. Encodings of the same kind (absolute, rotary or bias)
-    share one set of axes, and a table shows their differences. Without --len, posenc compares the
-    first 512 positions.
+    for q rotated to position m and k to position n, times the squared attention factor; --content
+    sets q and k. For biases, it is the score for query m and key n. Encodings of the same kind
+    (absolute, rotary or bias) share one set of axes, and a table shows their differences. Without
+    --len, posenc compares the first 512 positions.
 
     Examples:
       posenc dot-similarity --scheme sinusoidal --len 512

@@ -81,10 +81,10 @@ def emit(
     """Write test vectors for a port, or check its results.
 
     posenc writes a folder with positions, input vectors x, expected outputs y, the tolerance of
-    each value, and tables, as JSON and .npy. Thirty lines of code in any language can read it. For
-    a bias, y holds the scores. pack.json says how many known bugs the vectors detect. Without --len
-    or --positions, posenc chooses positions that expose many bugs. The same request gives the same
-    bytes.
+    each value, and tables, as JSON and .npy. About thirty lines of code, in any language, are
+    enough to read it. For a bias, y holds the scores. pack.json says how many known bugs the
+    vectors detect. Without --len or --positions, posenc chooses positions that expose many bugs.
+    The same request gives the same bytes.
 
     Examples:
       posenc emit -m llama-3-8b --out pack

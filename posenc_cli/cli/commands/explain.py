@@ -94,10 +94,11 @@ def explain(
 ) -> int:
     """Explain a Hugging Face config, value by value.
 
-    posenc shows each value and its key. If the key and the parameter have the same name, posenc
-    shows only the parent object, such as rope_scaling. It reads a config as transformers 5 does. It
-    warns about keys that transformers ignores, and about defaults that transformers uses. It reads
-    a GGUF file as llama.cpp does; DEFAULT marks a key that the file lacks.
+    posenc shows each value and its key. If the key has the name of the parameter, posenc shows only
+    the object that contains it: rope_scaling, not rope_scaling.factor. It reads a config as
+    transformers 5 does. It warns about keys that transformers ignores, and about defaults that
+    transformers uses. It reads a GGUF file as llama.cpp does; DEFAULT marks a key that the file
+    lacks.
 
     The report starts with a summary: doubtful values (!), the trained and the extended length,
     factors on logits, layers without positions, the layout of a sparse-attention indexer, and parts

@@ -332,9 +332,9 @@ def extrapolate(
     report gives no verdict. It does not rank encodings, because the best encoding depends on the
     task.
 
-    On the same machine with the same versions, the same request gives the same bytes. On other
-    machines, results stay within the printed spread. --resume continues a stopped run, and gives
-    the same bytes as an uninterrupted run.
+    On one machine with the same versions, a request always gives the same bytes. On other machines,
+    results stay within the printed spread. --resume continues a stopped run, and gives the same
+    bytes as an uninterrupted run.
 
     Examples:
       posenc extrapolate -s rope -s alibi --size 1x2x8 --train 24 --steps 10 --seeds 1

@@ -134,7 +134,7 @@ class RopeCheckOutput(CheckOutput):
             "--out",
             "-o",
             metavar="FILE",
-            help="write the report to a file, or the error as a picture (.png, .svg, .pdf, .html)",
+            help="write the report to a file; .png, .svg, .pdf and .html draw the errors",
         ),
     ] = None
 
@@ -212,11 +212,12 @@ def rope_check(
     posenc passes what the function's signature asks for: vectors, plus positions, an offset or the
     reference's tables. Vectors and tables are float32 at first. --verbose shows the calls. The
     function runs in its own environment, for at most 5 minutes per call. Without --len, posenc
-    checks about 100 positions, up to 131071 or the context. Positions are whole numbers from 0.
+    checks about 100 positions, up to 131071; with RoPE scaling, up to the extended context.
+    Positions are whole numbers from 0.
 
-    --tol bfloat16 accepts errors smaller than one rounding to bfloat16 (0.4%), such as an attention
-    factor with an error of 0.3%. If the subject cannot be read or crashes, the status is 2 or 3,
-    and the JUnit or GitHub report says so. With -q, a check that passes prints nothing.
+    --tol bfloat16 does not detect errors smaller than one rounding to bfloat16 (0.4%): an attention
+    factor that is 0.3% too large passes. If the subject cannot be read or crashes, the status is 2
+    or 3, and the JUnit or GitHub report says so. With -q, a check that passes prints nothing.
 
     Examples:
       posenc rope-check -m llama-3-8b --tables cos.npy sin.npy
