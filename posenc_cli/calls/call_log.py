@@ -325,13 +325,15 @@ def short_length_fault(
             _call_past(logs, calls, half)
         except InvalidInput as error:
             if error.code == SHAPE:
-                planned.untested.append(f"positions past {name} (it returns fewer rows)")
+                planned.untested.append(f"callers that exceed {name} (they get fewer rows)")
             raise
         if not (half or all(_Calls(log, log.made[:1], dtype, end).right for log in logs)):
             raise InvalidInput("its first, short call is wrong too")
         right = all(_Calls(log, log.made, dtype, end).right for log in logs)
         if right and not all(_Calls(log, log.made, dtype).right for log in logs):
-            planned.untested.append(f"positions past {name} (results are wrong, without an error)")
+            planned.untested.append(
+                f"callers that exceed {name} (their results are wrong, without an error)"
+            )
     if right:
         return None
     message = f"rows are wrong after a call past the length, in {of_short}"

@@ -843,7 +843,7 @@ class GrowsWithOtherRates(RowsOfRequiredLength):
     faster = 0.5
 
 
-@untested("positions past max_position_embeddings (results are wrong, without an error)")
+@untested("callers that exceed max_position_embeddings (their results are wrong, without an error)")
 class ClampedAtRequiredLength(RowsOfRequiredLength):
     """A gather of JAX ends at the last row, which a caller who states the length never passes."""
 
@@ -853,7 +853,7 @@ class ClampedAtRequiredLength(RowsOfRequiredLength):
         return np.cos(angles), np.sin(angles)
 
 
-@untested("positions past max_position_embeddings (it returns fewer rows)")
+@untested("callers that exceed max_position_embeddings (they get fewer rows)")
 class KeepsRequiredLength(RowsOfRequiredLength):
     """GPT-NeoX without the code that lets its tables grow."""
 
