@@ -82,15 +82,16 @@ class Typesetter(Record):
         """Wrap a paragraph between words; a word, such as a path or a name, may be wider.
 
         All lines are indented by ``indent`` columns, all but the first by ``hanging`` if given.
+        A line never ends with "not tested:", which the first name of its list follows.
         """
         return textwrap.fill(
-            self.spelled(" ".join(text.split())),
+            self.spelled(" ".join(text.split())).replace("not tested: ", "not\0tested:\0"),
             self.width,
             initial_indent=" " * indent,
             subsequent_indent=" " * (indent if hanging is None else hanging),
             break_long_words=False,
             break_on_hyphens=False,
-        )
+        ).replace("\0", " ")
 
     def marked(self, text: str, words: str, style: str) -> str:
         """Return a text with the matches of a pattern in a style: ``bold``, ``red``, ``green``."""

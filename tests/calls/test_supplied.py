@@ -55,6 +55,11 @@ def test_a_right_function_passes_and_line_one_says_what_was_not_tested(name):
     assert said == UNTESTED.get(name, "")
 
 
+def test_a_number_of_dimensions_that_a_function_ignores_is_said_to_change_nothing():
+    notes = checked("all_dimensions_it_gets").notes
+    assert any("another partial (changing it changes nothing)" in note for note in notes)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", WRONG)
 def test_its_wrong_twin_fails(name, monkeypatch):

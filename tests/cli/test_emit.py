@@ -193,6 +193,7 @@ def test_what_turns_nothing_or_goes_with_nothing_is_refused(call, pack):
     assert "--out is missing" in refused(call, "-s", "rope")
     assert "one of them is needed" in refused(call, "-o", "new")
     assert "needs --check" in refused(call, "y.npy", "-s", "rope", "-o", "new")
+    assert "name an encoding with --scheme" in refused(call, "rope", "-o", "new")
     assert "needs the output of your code" in refused(call, "--check", "pack")
     assert "cannot go with" in refused(call, "--check", "pack", "pack/y.npy", "-s", "rope")
     assert "--reader needs --out" in refused(call, "--check", "pack", "pack/y.npy", "--reader", "c")

@@ -38,7 +38,7 @@ def test_a_plan_opens_with_what_to_set_why_and_the_keys(call, config):
     assert (status, err) == (0, "")
     assert out.startswith(
         "llama: set yarn, factor 4, for 1024 positions (the config states 256)\n"
-        "19 of 32 pairs (13–31) have wavelengths longer than 256 positions; unchanged,\n"
+        "19 of 32 pairs (13–31) have wavelengths longer than 256 positions; as is,\n"
         "  angles from position 256 on are unseen; with yarn, none are\n"
         'next: set in config.json {"rope_scaling": {"rope_type": "yarn", "factor": 4.0,\n'
         '  "original_max_position_embeddings": 256}, "max_position_embeddings": 1024}\nrecipe '
@@ -52,6 +52,8 @@ def test_a_length_within_the_context_needs_no_setting(call, config):
     out = call("plan", "--config", config, "--to", "256")[1]
     assert out.startswith("llama: set nothing for 256 positions (the config states 256)\n")
     assert "next:" not in out
+    out = call("plan", "--config", config, "--to", "1")[1]
+    assert out.startswith("llama: set nothing for 1 position (the config states 256)\n")
 
 
 def test_the_bases_that_qualify_are_named_by_their_ends(call, config):

@@ -81,6 +81,11 @@ def test_names_with_hyphens_are_never_parted():
     assert text.splitlines() == ["what engines read:", "onnxruntime-genai,", "transformers-4.57"]
 
 
+def test_the_label_of_a_list_stays_with_its_first_name():
+    text = Typesetter(32).paragraph("ok: f matches; not tested: n_dims, eps")
+    assert text.splitlines() == ["ok: f matches;", "not tested: n_dims, eps"]
+
+
 def test_a_column_of_empty_cells_is_left_out():
     text = Typesetter(80).table(["", "half at", "farthest"], [["rope", "28", ""], ["t5", "", ""]])
     assert "half at" in text

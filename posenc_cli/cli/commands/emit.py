@@ -99,7 +99,8 @@ def emit(
         return _check(choice, check, result, out, console, as_json=as_json)
     if result is not None:
         raise InvalidInput(
-            f"{quoted_name(result)} needs --check DIR, the test vectors to compare with"
+            f"{quoted_name(result)} needs --check DIR, the test vectors to compare with",
+            hint="to write test vectors, name an encoding with --scheme, --model or --config",
         )
     chosen = required_choice(choice)
     if out is None:

@@ -11,6 +11,7 @@ from posenc_cli.analysis.planning.planner import AS_IS, LengthPlan, NoPlan, Reci
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
+from posenc_cli.render.ticks import counted
 from posenc_cli.render.typesetting import Answer, Typesetter, continued_command
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def plan_answer(
         return replace(basis, ok=False, verdict=f"FAILED: {failed}", cause=basis.verdict)
     if isinstance(planned, NoPlan):
         fits = {True: "fit", False: "do not fit", None: "need no setting"}[planned.fits]
-        verdict = f"{subject}, {planned.scheme}: {planned.to} positions {fits}"
+        verdict = f"{subject}, {planned.scheme}: {counted(planned.to, 'position')} {fits}"
         return Answer(planned.fits is not False, verdict, planned.reason)
     shown = shown_recipe(planned, recipe)
     lengths = f"{'original context' if planned.told else 'the config states'} {planned.trained}"
@@ -223,7 +224,7 @@ def plan_answer(
         todo = "leave it as it is" if recipe is None else "unchanged"
     else:
         todo = f"set {shown.name}, {_set_text(shown)},"
-    verdict = f"{subject}: {todo} for {planned.to} positions ({lengths})"
+    verdict = f"{subject}: {todo} for {counted(planned.to, 'position')} ({lengths})"
     step = f"set in config.json {json.dumps(shown.config)}" if shown and shown.config else None
     why = _unseen_text(planned, shown)
     if planned.longer and recipe is None and shown is planned.recipes[0]:
@@ -236,7 +237,7 @@ def plan_answer(
 _NO_BETTER = "; no recipe improves unseen angles or the sum of cosines without worsening the other"
 
 _SCALING_SUFFICES = (
-    "; the config's own scaling reaches this length: only its stated context is shorter"
+    "; the config's own scaling reaches this length; only the stated context is shorter"
 )
 
 
@@ -247,7 +248,7 @@ def _unseen_text(planned: LengthPlan, shown: Recipe | None) -> str:
         return f"all {planned.pairs} pairs complete a period in {planned.trained} positions"
     which = f"{len(never)} of {planned.pairs} pairs ({', '.join(range_texts(never))})"
     have = "has a wavelength" if len(never) == 1 else "have wavelengths"
-    text = f"{which} {have} longer than {planned.trained} positions; unchanged, "
+    text = f"{which} {have} longer than {planned.trained} positions; as is, "
     start = as_is.unseen_from
     text += "no angle is unseen" if start is None else f"angles from position {start} on are unseen"
     if shown is not None and shown.name != AS_IS:
@@ -269,7 +270,7 @@ def _notes(planned: LengthPlan, recipe: str | None) -> Iterator[str]:
 
 def _sum_note(planned: LengthPlan) -> str:
     negative_from, with_unrotated = planned.negative_from, planned.negative_with_rest
-    text = "Sum: of the cosines of all pairs, which should stay ≥ 0 (Men et al. 2024); as is, "
+    text = "The sum of the cosines of all pairs should stay ≥ 0 (Men et al. 2024); as is, "
     if negative_from is None:
         return f"{text}it is not negative below distance {planned.to}."
     text += f"it is negative from distance {negative_from}"
