@@ -501,8 +501,11 @@ def _reference_fault(
     ignored = _matches(tried, other, reference)
     if varied.optional or (varied.doubtful and not ignored):
         # Some code, as for proportional RoPE, keeps the frequencies of all dimensions.
-        differs = "its frequencies differ from the reference's"
-        raise InvalidInput("changing it changes nothing" if ignored else differs)
+        raise InvalidInput(
+            "changing it changes nothing"
+            if ignored
+            else "its frequencies differ from the reference's"
+        )
     text = f"called with a {varied.parameter} of {value}"
     if ignored:
         message = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} ignored"

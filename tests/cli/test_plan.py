@@ -38,8 +38,8 @@ def test_a_plan_opens_with_what_to_set_why_and_the_keys(call, config):
     assert (status, err) == (0, "")
     assert out.startswith(
         "llama: set yarn, factor 4, for 1024 positions (the config states 256)\n"
-        "19 of 32 pairs (13–31) have wavelengths longer than 256 positions; as is,\n"
-        "  angles from position 256 on are unseen; with yarn, none are\n"
+        "19 of 32 pairs (13–31) have wavelengths longer than 256 positions; as is, angles\n"
+        "  from position 256 on are unseen; with yarn, none are\n"
         'next: set in config.json {"rope_scaling": {"rope_type": "yarn", "factor": 4.0,\n'
         '  "original_max_position_embeddings": 256}, "max_position_embeddings": 1024}\nrecipe '
     )

@@ -306,7 +306,6 @@ def _interval_text(interval: BaseInterval) -> str:
 
 
 def _recipe_table(recipes: Sequence[Recipe], typesetter: Typesetter) -> str:
-    columns = ["recipe", "set", "logits ×", "pairs with unseen angles", "sum < 0 at"]
     rows = [
         [
             recipe.name,
@@ -317,7 +316,9 @@ def _recipe_table(recipes: Sequence[Recipe], typesetter: Typesetter) -> str:
         ]
         for recipe in recipes
     ]
-    return typesetter.table(columns, rows)
+    return typesetter.table(
+        ["recipe", "set", "logits ×", "pairs with unseen angles", "sum < 0 at"], rows
+    )
 
 
 def _set_text(recipe: Recipe) -> str:
