@@ -427,7 +427,8 @@ DIFFERENCES = (
         MEGATRON,
         "ramp",
         frozenset({"rope-llama3"}),
-        "reads only llama3's factor; uses fixed ends 1 and 4, and original length 8192",
+        "reads only llama3's factor; uses low_freq_factor 1, high_freq_factor 4 and original length"
+        " 8192",
         f"{_CORE}/rotary_pos_embedding.py",
         always(low_freq_factor=1.0, high_freq_factor=4.0, **{ORIGINAL: 8192}),
     ),

@@ -404,7 +404,7 @@ DIFFERENCES = (
         NAME,
         "container",
         SCALED | LONGROPE,
-        "prefers top-level rope_theta; ignores objects by layer type; default base 10000",
+        "prefers top-level rope_theta; ignores rope objects of layer types; default base 10000",
         f"{_EXLLAMA}/model/config.py",
         exllama_container,
     ),

@@ -578,7 +578,7 @@ DIFFERENCES = (
         NAME,
         "base",
         SCALED,
-        "uses base 10000 without scaling, because its converter writes neither",
+        "uses base 10000 and no scaling, because its converter writes neither of the two",
         f"{_LLAMA_CPP}/blob/master/conversion/{{model}}.py",
         llama_cpp_without_base,
         WITHOUT_BASE,
@@ -837,7 +837,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         LONGROPE | {"rope"},
-        "needs an original length, scaled or not",
+        "needs an original length, even without scaling",
         f"{_LLAMA_CPP}/blob/master/conversion/phi.py",
         llama_cpp_original,
         frozenset({"phi3", "phimoe"}),
@@ -847,8 +847,8 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         YARN,
-        "ignores attention_factor; uses the amplitude 1 + 0.1 ln(factor), in Ministral 3 divided "
-        "by g(mscale_all_dim), in DeepSeek 1; always truncates",
+        "ignores attention_factor; uses the amplitude 1 + 0.1 ln(factor) (Ministral 3: divided by "
+        "g(mscale_all_dim); DeepSeek: 1); always truncates",
         f"{_LLAMA_CPP}/pull/17945",
         llama_cpp_yarn,
         refusals=(EXTRAPOLATED,),

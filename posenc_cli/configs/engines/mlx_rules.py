@@ -408,7 +408,7 @@ DIFFERENCES = (
         NAME,
         "positions",
         frozenset({"mrope"}),
-        "rotates every pair by one position; reads only rope_theta and rope_scaling",
+        "rotates every pair by the same position; reads only rope_theta and rope_scaling",
         f"{_MLX}/qwen2_vl.py",
         lambda r: {**mlx_container(r), **plain(r), "partial": None},
         SEVERAL_AXES,
@@ -418,8 +418,8 @@ DIFFERENCES = (
         NAME,
         "positions",
         SCALED | {"mrope"},
-        "rotates every pair by one position; reads only rope_parameters (defaults: base 100000, "
-        "share 0.25)",
+        "rotates every pair by the same position; reads only rope_parameters (defaults: base "
+        "100000, share 0.25)",
         f"{_MLX}/qwen3_5.py",
         mlx_hybrid,
         HYBRID,

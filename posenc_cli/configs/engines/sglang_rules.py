@@ -267,8 +267,8 @@ DIFFERENCES = (
         NAME,
         "sections",
         frozenset({"mrope"}),
-        "interleaves axes only if mrope_interleaved is true; rotates by one position without "
-        "mrope_section",
+        "interleaves axes only if mrope_interleaved is true; without mrope_section, rotates every "
+        "pair by the same position",
         f"{_SGLANG}/layers/rotary_embedding/mrope.py",
         stated_sections,
         SEVERAL_AXES,
@@ -504,7 +504,7 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         YARN,
-        "reads attn_factor instead of attention_factor; does not ignore an mscale of 0",
+        "reads attn_factor instead of attention_factor; also uses an mscale of 0",
         f"{_SGLANG}/layers/rotary_embedding/yarn.py",
         sglang_yarn,
         WITH_SCALING | {"step3p5"},

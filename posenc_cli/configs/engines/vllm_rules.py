@@ -261,8 +261,8 @@ DIFFERENCES = (
         NAME,
         "sections",
         frozenset({"mrope"}),
-        "interleaves axes only if mrope_interleaved is true; rotates by one position without "
-        "mrope_section",
+        "interleaves axes only if mrope_interleaved is true; without mrope_section, rotates every "
+        "pair by the same position",
         f"{_VLLM}/{_ROTARY}/mrope.py",
         stated_sections,
         SEVERAL_AXES,
@@ -325,7 +325,8 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         SCALED,
-        "ignores attention_factor, mscale and the rotary share; fails without yarn and betas",
+        "ignores attention_factor, mscale and the rotary share; fails without yarn's factor, "
+        "beta_fast and beta_slow",
         f"{_VLLM}/models/gpt_oss.py",
         always(attention_factor=None, mscale=None, mscale_all_dim=None, partial=None),
         frozenset({"gpt_oss"}),
@@ -383,8 +384,8 @@ DIFFERENCES = (
         _OLD,
         "attention factor",
         YARN,
-        "reads attn_factor instead of attention_factor (in gpt-oss, neither), and mscale only for"
-        " DeepSeek; always truncates",
+        "reads attn_factor instead of attention_factor (for gpt-oss, neither of the two), and "
+        "mscale only for DeepSeek; always truncates",
         f"{_VLLM_11}/{_ROTARY}/yarn_scaling_rope.py",
         vllm11_yarn,
         refusals=(EXTRAPOLATED,),

@@ -222,7 +222,7 @@ def _legend(results: Sequence[HeadResult], *, pictured: bool) -> list[str]:
     head, heads = results[0].head, _distinct_heads(results)
     meaning = (
         f"each entry: mean attention on the target keys, share of the last {head.trained} queries "
-        f"whose largest score is on one; fitted on positions below {head.trained}, "
+        f"whose largest score is on a target key; fitted below position {head.trained}, "
         f"l2 = {head.l2:g}"
     )
     names = _names_by_head(results)
@@ -248,7 +248,7 @@ def _slow_text(head: FittedHead, name: str) -> str:
     share = {0.0: "none", 1.0: "all"}.get(head.slow_share) or _share_text(head.slow_share)
     return (
         f"{name}, {head.target.name}: {slow} of {len(head.pairs)} wavelengths exceed "
-        f"{head.trained} ({share} of squared amplitude)"
+        f"{head.trained} (these pairs have {share} of the squared amplitude)"
     )
 
 
