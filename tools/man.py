@@ -34,9 +34,9 @@ STATUSES = (
     ("2", "Wrong usage or invalid input, including a malformed file."),
     ("3", "A problem outside posenc: a full disk, an unreadable path, or a missing library."),
     ("70", "A bug in posenc."),
-    ("130", "Interrupted."),
+    ("130", "Ended by Ctrl-C (SIGINT)."),
     ("141", "The reader closed standard output, as head does."),
-    ("143", "Terminated."),
+    ("143", "Ended by SIGTERM."),
 )
 ENVIRONMENT = {
     "Computing": (
@@ -52,7 +52,7 @@ ENVIRONMENT = {
         ("GITHUB_WORKSPACE, CI_PROJECT_DIR", "File names in reports are relative to this folder."),
     ),
     "General": (
-        ("FORCE_COLOR, NO_COLOR, TERM=dumb", "Color, unless --color is given."),
+        ("FORCE_COLOR, NO_COLOR, TERM=dumb", "These control color output, unless --color is given."),
         ("COLUMNS, LINES", "The size of the terminal, instead of the detected size."),
     ),
 }

@@ -226,9 +226,8 @@ class PositionOptions(OptionGroup):
         option(
             "--positions",
             metavar="SPEC",
-            help="positions instead of --len: start:stop[:step], numbers, or a FILE; "
-            "separated by commas; 999:-1:-20 counts down; 0.5, 1/3 and -3 work if the formula "
-            "allows them",
+            help="instead of --len: a comma-separated list of start:stop[:step] and numbers, or a "
+            "FILE; 999:-1:-20 counts down; some formulas also allow 0.5, 1/3 and -3",
             parse=_positions,
         ),
     ] = None

@@ -254,7 +254,7 @@ def test_engines_that_do_not_have_a_model_are_not_said_to_read_it():
 def test_transformers_is_not_said_to_read_a_type_that_it_does_not_have(model_type, reader, warning):
     result = views(config(model_type))
     shown = " ".join(text(result).split())
-    assert f"read by {reader}; " in shown
+    assert f"readings: {reader}; " in shown
     assert "transformers (" not in shown
     assert shown.count("Warning: ") == 1
     assert warning in shown

@@ -100,8 +100,8 @@ def apply(
         option(
             "--arithmetic",
             known=ARITHMETICS,
-            help="exact, or the format to compute tables in: float64|float32|bfloat16; x is then "
-            "encoded in --dtype",
+            help="exact, or the format to compute tables in: float64|float32|bfloat16; posenc then "
+            "applies the tables in --dtype",
         ),
     ] = "exact",
     output: MatrixOutput,
@@ -109,10 +109,10 @@ def apply(
     """Apply an encoding to vectors: x + PE, or rotate x.
 
     posenc adds an absolute encoding to x. With a rotary encoding, it rotates x. xpos treats x as a
-    query; for a key, use --set side=key. Values are correctly rounded; --arithmetic float32
-    computes them as models do. x has the shape (…, n, dimensions); the leading axes can be
-    batch and heads. A .npy or .csv file contains only the result y; .npz and .safetensors also
-    contain x and the positions.
+    query; for a key, use --set side=key. Values are correctly rounded; with --arithmetic float32,
+    posenc rounds as models do. x has the shape (…, n, dimensions); the leading axes can be batch
+    and heads. A .npy or .csv file contains only the result y; .npz and .safetensors also contain x
+    and the positions.
 
     Examples:
       posenc apply -s rope --in q.npy --out rotated.npy

@@ -135,11 +135,11 @@ def compare(
     A and B are files (.npy .npz .csv .safetensors), schemes, configs, GGUF files or models. For a
     config and a GGUF file, posenc lists the settings that the conversion lost. For a config and a
     checkpoint with stored frequencies, it lists the settings that differ. For a model and its draft
-    model, it checks that both use the same RoPE. Without positions, posenc compares two rotary
+    model, it checks that their RoPE is the same. Without positions, posenc compares two rotary
     encodings by frequency pair, and --tol is relative. The status is 1 if A and B differ by more
     than --tol; NaN equals NaN, unless all values are NaN. If you give only A and --as, posenc reads
-    A both as transformers and as the other engine does, and compares the results. --plot and --out
-    draw A − B; a cell of several values shows the largest difference.
+    A as transformers does and as the other engine does, and compares the results. --plot and --out
+    draw A − B; a cell that stands for several values shows the largest difference.
 
     Examples:
       posenc compare llama-3.1-8b llama-3.1-8b --set b.factor=16 --tol 1e-6

@@ -31,10 +31,10 @@ def curve(
     """Plot dimensions of an encoding against position.
 
     posenc draws one line per dimension of --dims; by default, it chooses four dimensions with
-    readable waves. For a bias, it draws the score by offset, one line per head. Beyond 1200
-    positions, it plots evenly spaced samples. If a wave is too fast for the sample, it draws points
-    instead of a line. Without --len, it shows the first 100 positions. Several encodings, models or
-    files share one set of axes.
+    readable waves. For a bias, posenc draws the score by offset, one line per head. Beyond 1200
+    positions, it plots evenly spaced samples. If a wave is too fast for the samples, posenc draws
+    points instead of a line. Without --len, it shows the first 100 positions. Several encodings,
+    models or files share one set of axes.
 
     Examples:
       posenc curve --scheme sinusoidal --dims 4:8 --len 100

@@ -65,9 +65,9 @@ def dot_similarity(
         option(
             "--content",
             known=CONTENTS,
-            help="q and k before the rotation: ones|random|independent; random is one normal "
-            "vector for both; independent draws them separately, and shows mean and deviation; for "
-            "rotary schemes; repeatable [default: ones]",
+            help="for rotary schemes, q and k before the rotation: ones|random|independent; "
+            "random: q and k are the same normal vector; independent: two normal vectors, with the "
+            "mean and standard deviation of S; repeatable [default: ones]",
         ),
     ] = None,
     head: Annotated[
@@ -94,9 +94,9 @@ def dot_similarity(
     """Show how similar the encodings of two positions are.
 
     posenc shows the matrix S[m, n] and its values by offset m − n, and says whether S depends only
-    on the offset. For absolute encodings, S is the dot product of two rows. For RoPE, it is q·k / d
-    for q rotated to position m and k to position n, times the squared attention factor; --content
-    sets q and k. For biases, it is the score for query m and key n. Encodings of the same kind
+    on the offset. For absolute encodings, S is the dot product of two rows. For RoPE, S is q·k / d
+    after q is rotated to position m and k to position n, times the squared attention factor;
+    --content sets q and k. For biases, S is the score of query m for key n. Encodings of one kind
     (absolute, rotary or bias) share one set of axes, and a table shows their differences. Without
     --len, posenc compares the first 512 positions.
 

@@ -51,7 +51,7 @@ def emit(
         option(
             "--check",
             metavar="DIR",
-            help="compare Y with the expected outputs in DIR; status 1 if it is wrong",
+            help="compare Y with the expected outputs in DIR; status 1 if Y is wrong",
         ),
     ] = None,
     reader: Annotated[
@@ -59,7 +59,7 @@ def emit(
         option(
             "--reader",
             metavar="NAME",
-            help=f"add source code of a reader, to compile with yours: {','.join(READERS)}",
+            help=f"add a reader program that calls your code: {','.join(READERS)}",
             parse=partial(some_of, known=READERS),
             autocompletion=completed_from(READERS),
         ),
@@ -81,8 +81,8 @@ def emit(
     """Write test vectors for a port, or check its results.
 
     posenc writes a folder with positions, input vectors x, expected outputs y, the tolerance of
-    each value, and tables, as JSON and .npy. About thirty lines of code, in any language, are
-    enough to read it. For a bias, y holds the scores. pack.json says how many known bugs the
+    each value, and tables, as JSON and .npy. In any language, about thirty lines of code can read
+    this folder. For a bias, y holds the scores. The file pack.json says how many known bugs the
     vectors detect. Without --len or --positions, posenc chooses positions that expose many bugs.
     The same request gives the same bytes.
 

@@ -86,7 +86,8 @@ def explain(
             "--fail-on",
             metavar="CODES",
             help="status 1 if the summary has a line with one of CODES: "
-            f"{'|'.join(ConclusionCode)}; comma-separated; context counts only if it is doubtful",
+            f"{'|'.join(ConclusionCode)}; comma-separated; not-read: parts that posenc does not "
+            "read; unread: keys that nothing reads; context counts only if it is doubtful",
             parse=partial(some_of, known=[*ConclusionCode]),
         ),
     ] = None,
@@ -95,9 +96,9 @@ def explain(
     """Explain a Hugging Face config, value by value.
 
     posenc shows each value and its key. If the key has the name of the parameter, posenc shows only
-    the object that contains it: rope_scaling, not rope_scaling.factor. It reads a config as
+    the object that contains it: rope_scaling, not rope_scaling.factor. posenc reads a config as
     transformers 5 does. It warns about keys that transformers ignores, and about defaults that
-    transformers uses. It reads a GGUF file as llama.cpp does; DEFAULT marks a key that the file
+    transformers uses. posenc reads a GGUF file as llama.cpp does; DEFAULT marks a key that the file
     lacks.
 
     The report starts with a summary: doubtful values (!), the trained and the extended length,

@@ -327,10 +327,10 @@ def extrapolate(
     time, without training. The report shows the loss over the last positions of each length, with
     its 95% interval over seeds. --plot and --picture draw the loss at every position.
 
-    posenc judges a model only if it has learned its task at the trained length: for text, its loss
-    must beat the trigram baseline; for the other tasks, its accuracy must reach 0.9. Otherwise the
-    report gives no verdict. It does not rank encodings, because the best encoding depends on the
-    task.
+    posenc judges a model only if it has learned its task at the trained length. On text, its loss
+    must be below that of the trigram baseline. On the other tasks, its accuracy must be at least
+    0.9. Otherwise the report gives no verdict. posenc does not rank encodings, because the best
+    encoding depends on the task.
 
     On one machine with the same versions, a request always gives the same bytes. On other machines,
     results stay within the printed spread. --resume continues a stopped run, and gives the same

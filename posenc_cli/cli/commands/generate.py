@@ -67,7 +67,7 @@ def generate(
 
     posenc computes the exact value of the formula and rounds it once, to --dtype. If the scheme is
     your own function, posenc rounds the values that the function returns. Memory use does not grow
-    with the length. The file appears only when it is complete. Without --out, its name is
+    with the length. The output file appears only when it is complete. Without --out, its name is
     <scheme>-<shape>.npy, in the current folder.
 
     Examples:

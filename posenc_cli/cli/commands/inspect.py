@@ -38,7 +38,8 @@ def inspect(
         whole_option(
             "--fit",
             minimum=1,
-            help="number of rows to fit the linear map to [default: 100, or half of all rows]",
+            help="fit the linear map on the first N rows; the map takes each row to the next "
+            "[default: 100, or half of all rows]",
         ),
     ] = None,
     verbose: Verbose = False,
@@ -49,8 +50,8 @@ def inspect(
     A property is proved if it follows from the scheme's definition at all positions. Otherwise
     posenc measures it over the model's context, or over 512 rows if there is no model. For a rotary
     scheme, a row holds cosines and sines; for a bias, the scores of all heads at one offset. posenc
-    inspects the parts of A+B one by one. With --require, the status is 1 if a property fails, does
-    not apply or was only sampled.
+    inspects the parts of A+B one by one. With --require, the status is 1 if a required property
+    fails or does not apply, or if posenc inspected only a sample of the rows.
 
     Examples:
       posenc inspect -s sinusoidal

@@ -64,7 +64,7 @@ def plan(
         whole_option(
             "--bases",
             minimum=1,
-            help="bases to try per decade [default: 12 to 128, depending on the length]",
+            help="bases to try per power of ten [default: 12 to 128, depending on the length]",
         ),
     ] = None,
     require: Annotated[
@@ -85,9 +85,9 @@ def plan(
     posenc recommends a recipe and prints the keys to set in config.json, and the flags for vLLM,
     sglang and llama.cpp. For each recipe, it counts the frequency pairs that reach unseen angles,
     because their wavelength is longer than the trained length. It gives the factor on logits, and
-    the first distance at which the sum of cosines is negative. Men et al. (2024) require that there
-    is no such distance. A plan without unseen angles and negative sums can
-    still fail: test the model.
+    the first distance m at which the sum of cos(m·θ) over all pairs is negative. Men et al. (2024)
+    require that no sum is negative. A plan that meets both conditions can still fail: test the
+    model.
 
     Examples:
       posenc plan --model llama-2-7b --to 16384

@@ -71,7 +71,7 @@ def positions(
             metavar="T,H,W",
             parse=_grid,
             help="patches of an image (the processor's grid_thw); video:T,H,W[@SECONDS] for a "
-            "video; repeatable",
+            "video, with the seconds between frames; repeatable",
         ),
     ] = None,
     left: Annotated[
@@ -90,12 +90,12 @@ def positions(
 
     The ids match those of the model's own code in transformers 5.24. Text positions start at 0 and
     restart in each packed sequence; RoBERTa and similar models start after the padding row. Padding
-    tokens use up positions in encoders such as BERT, but not in decoders. In M-RoPE, each token of
-    an image or a video has three ids: frame, row and column. Text after an image continues after
-    the image's longer side.
+    tokens count as positions in encoders such as BERT, but not in decoders. In M-RoPE, each token
+    of an image or a video has three ids: frame, row and column. In Qwen2-VL, the first text id
+    after an image is the image's first id plus its longer side in tokens.
 
     --check reads ids of shape (tokens,) or (batch, tokens), and for M-RoPE also (3, tokens) or (3,
-    batch, tokens). It ignores the ids of padding. If any other id differs, it names only causes
+    batch, tokens). It ignores the ids of padding. If other ids differ, posenc names only causes
     that explain every id.
 
     Examples:

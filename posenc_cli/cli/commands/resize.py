@@ -120,8 +120,8 @@ def resize(
 
     posenc interpolates a table, (rows, d) or (1, rows, d), for longer texts or other image sizes.
     It works like torch.nn.functional.interpolate with align_corners=False. Values are correctly
-    rounded; --arithmetic float32 computes with torch, if it is installed. If you select a tensor by
-    FILE:NAME and write .npz or .safetensors, it keeps its name.
+    rounded; --arithmetic float32 computes with torch, if torch is installed. If you select a tensor
+    by FILE:NAME and write .npz or .safetensors, the output tensor has the same name.
 
     Examples:
       posenc resize pos_embed.npy --grid 14x14:16x12 --prefix 1 --out resized.npy

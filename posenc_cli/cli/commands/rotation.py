@@ -43,7 +43,7 @@ def rotation(
 
     posenc draws one circle per dimension pair of the layout. It shows the vector (1, 0) rotated by
     the angles of the first position, the last, and a few in between, and counts the full rotations.
-    It shows at most 64 positions; without --len, the first 16.
+    posenc shows at most 64 positions. Without --len, it shows the first 16.
 
     Examples:
       posenc rotation -s rope --pairs 0,1,8 --positions 0:16

@@ -62,7 +62,7 @@ def engine_views_text(
             parts.append("\n".join([heading, *paragraphs]))
     readers = [reading.runtime for reading in result.readings if reading.resolved]
     read = ", ".join(f"{runtime.name} ({runtime.version})" for runtime in readers)
-    compared = f"read by {read}; compared: {', '.join(COMPARED)}, equal within {SAME:g}"
+    compared = f"readings: {read}; compared: {', '.join(COMPARED)} (equal within {SAME:g})"
     parts.append(typesetter.paragraph(compared, hanging=2))
     return "\n\n".join(parts)
 
