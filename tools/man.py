@@ -52,7 +52,7 @@ ENVIRONMENT = {
         ("GITHUB_WORKSPACE, CI_PROJECT_DIR", "File names in reports are relative to this folder."),
     ),
     "General": (
-        ("FORCE_COLOR, NO_COLOR, TERM=dumb", "These control color output, unless --color is given."),
+        ("FORCE_COLOR, NO_COLOR, TERM=dumb", "These control color, unless --color is given."),
         ("COLUMNS, LINES", "The size of the terminal, instead of the detected size."),
     ),
 }

@@ -52,14 +52,15 @@ Grid = Annotated[
 @absolute(
     source="Vaswani et al. 2017 §3.5 on each axis; He et al. 2021, arXiv:2111.06377, MAE's code",
     formula=(
-        "sin(x · ω_i) and cos(x · ω_i) for the coordinate x of each axis, ω_i = base^(−i/n) of n "
-        "pairs an axis; tensor2tensor and simple-vit: base^(−i/(n − 1))"
+        "sin(x · ω_i) and cos(x · ω_i) for the coordinate x of each axis, ω_i = base^(−i/n) for n "
+        "pairs per axis; tensor2tensor and simple-vit: base^(−i/(n − 1))"
     ),
     convention=(
-        "Columns of y (row) and x (column) on an image: mae: sin x, cos x, sin y, cos y; vit-mae"
-        " (transformers' function, whose halves its ViT-MAE exchanges: mae): sin y, cos y, sin "
-        "x, cos x; timm: sin y, sin x, cos y, cos x; detr: y, then x, sines and cosines "
-        "alternating, counted from 1. SD3, DiT and PixArt in diffusers: mae, with base_size. "
+        "Order of the table's columns, for y (row) and x (column) of an image: mae: sin x, cos x, "
+        "sin y, cos y; vit-mae (a function of transformers; its ViT-MAE swaps the halves, which "
+        "gives mae): sin y, cos y, sin x, cos x; timm: sin y, sin x, cos y, cos x; detr: y, then "
+        "x, sines and cosines alternating, counted from 1. SD3, DiT and PixArt in diffusers: mae, "
+        "with base_size. "
         "cogvideox: frames, x, y, with 1/4, 3/8 and 3/8 of the columns. simple-vit (big_vision, "
         "and vit-pytorch's SimpleViT with 2 and 3 axes): as mae, with the last frequency 1/base,"
         " and zeros in the remaining columns. tensor2tensor (any number of axes): sines then "
@@ -272,18 +273,18 @@ _SINUSOIDAL = {
     formula=(
         "the pairs of each axis rotate by x · θ_i, θ_i = base^(−i/n) of the n pairs of the axis; "
         "pixtral: base^(−2i/2n) for rows, base^(−(2i+1)/2n) for columns; hunyuan-image-3: the "
-        "same, rows and columns dealt out pair by pair; moonvit: columns and rows alternate, each "
-        "with its own ladder; dinov3: by 2π · c · θ_i, c the centre of a patch, where the image "
-        "goes from −1 to 1; liere: by c · e^(−4i/(n − 1)), c from 0 at the first place to 1 at "
-        "the last; eva-pixels: by c · π · (base/2)^(i/(n − 1)), c from −1 at the first place to 1 "
-        "at the last; lucidrains-pixel: by c · π · (1 + (base/2 − 1) · i/(n − 1))"
+        "same, but rows and columns alternate pair by pair; moonvit: columns and rows alternate, "
+        "and have the same frequencies; dinov3: by 2π · c · θ_i, c is the center of a patch from "
+        "−1 to 1; liere: by c · e^(−4i/(n − 1)), c from 0 (first patch) to 1 (last patch); "
+        "eva-pixels: by c · π · (base/2)^(i/(n − 1)), c from −1 (first patch) to 1 (last patch); "
+        "lucidrains-pixel: by c · π · (1 + (base/2 − 1) · i/(n − 1))"
     ),
     convention=(
         "Order of the axes: rows, columns; llama4, moonvit (Kimi-VL's vision encoder): columns, "
         "rows; video (wan, hunyuan-video, cogvideox): frames, rows, columns. Dimensions per axis: "
         "equal shares; wan: 44, 42, 42 of 128 (p − 2⌊p/3⌋, ⌊p/3⌋, ⌊p/3⌋ of p pairs); "
-        "hunyuan-video: 16, 56, 56 of 128 (Flux: base=10000; Qwen-Image: and origin of half the "
-        "grid); cogvideox: 16, 24, 24 of 64 "
+        "hunyuan-video: 16, 56, 56 of 128 (Flux: base=10000; Qwen-Image: base=10000, and origin "
+        "minus half of the grid); cogvideox: 16, 24, 24 of 64 "
         "(Z-Image: base=256); flux2 (frame, row, column, token): 32 each of 128. Layout: half "
         "over all columns (pixtral, qwen2-vl, hunyuan-image-3, dinov3: HWHW), half within each "
         "axis (gemma4: HHWW), interleaved (all others). llama4 counts from 1. eva and eva-pixels"
@@ -291,7 +292,7 @@ _SINUSOIDAL = {
         " base; lucidrains-pixel is freqs_for='pixel', whose max_freq is its base. Tokens "
         "outside the grid (class and register tokens of dinov3, liere and llama4, text of "
         "cogvideox and hunyuan-video) are not rotated and get no row. Rows are in row-major "
-        "order, but Qwen2-VL orders its patches in 2 × 2 blocks. Gemma 4's image processor "
+        "order; Qwen2-VL itself orders its patches in 2 × 2 blocks. Gemma 4's image processor "
         "passes (x, y), so the first half follows columns: order=wh. CogVideoX 1.0 scales other "
         "grid sizes to a crop of its trained grid (base_size=30x45); 1.5 counts rows and "
         "columns. liere is LieRE's fixed form; its learned form with 2 × 2 generators is rope-"

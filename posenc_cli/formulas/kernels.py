@@ -249,9 +249,10 @@ def kerple_log(
     source=f"{_KERPLE}; the authors' ParallelKerplePower",
     formula="bias_h(i, j) = −r1_h · |i − j|^r2_h",
     convention=(
-        "ALiBi is r2 = 1 with its slopes as r1. The authors' code calls r1 bias_a and r2 bias_p,"
-        " initializes them uniformly below 1 and below 2 (the defaults are the means), and "
-        "clamps both at 0.01. Later keys get the bias 0, which a causal mask hides."
+        "With r2 = 1 and ALiBi's slopes as r1, the bias is ALiBi's. The authors' code calls r1 "
+        "bias_a and r2 bias_p, and initializes r1 uniformly below 1 and r2 uniformly below 2. The "
+        "defaults are the means. The code clamps r1 and r2 at 0.01 from below. Later keys get the "
+        "bias 0, which a causal mask hides."
     ),
     inverse=partial(_fitted_kernels, penalty=lambda _xp, d, r2: d**r2, second=_power),
 )
@@ -314,7 +315,7 @@ def _one_per_head(name: str, values: Scalars, heads: int) -> Scalars:
     source=f"{_SANDWICH}; NVIDIA NeMo's SandwichRelativePositionEmbedding",
     formula=(
         "bias_h(i, j) = S(i − j) · heads / (8h), h = 1 … heads, S(Δ) = Σ_i cos(Δ · base^(−2i/dim)) "
-        "with sinusoidal: i = 0 … dim/2 − 1; nemo: i = 1 … dim/2, less dim/2"
+        "with sinusoidal: i = 0 … dim/2 − 1; nemo: i = 1 … dim/2, minus dim/2"
     ),
     convention=(
         "sinusoidal: the inner product of two rows of the sinusoidal encoding of that dim and "

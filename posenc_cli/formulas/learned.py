@@ -221,8 +221,8 @@ def _parameters_by_name(name: str, _rows: int) -> dict[str, str]:
 @bias(
     source="Raffel et al. 2020, arXiv:1910.10683 §2.1; Mesh TensorFlow and transformers' code",
     formula=(
-        "bias_h(i, j) = table[bucket(j − i), h]; of a side's N buckets E = ⌊N/2⌋ hold one "
-        "distance each, the others min(N − 1, E + ⌊ln(n/E) / ln(max_distance/E) · (N − E)⌋)"
+        "bias_h(i, j) = table[bucket(j − i), h]; N buckets per side; a distance n < E = ⌊N/2⌋ has "
+        "bucket n, a larger one min(N − 1, E + ⌊ln(n/E) / ln(max_distance/E) · (N − E)⌋)"
     ),
     convention=(
         "bidirectional=true is for encoders. With false, for decoders, all later keys share "

@@ -296,7 +296,10 @@ _PAPER = "Vaswani et al. 2017, arXiv:1706.03762"
 Dim = Annotated[
     int,
     Param(
-        "dimensions of the encoding", minimum=1, maximum=65536, source=f"a head of {_PAPER} §3.2.2"
+        "dimensions of the encoding",
+        minimum=1,
+        maximum=65536,
+        source=f"head dimension in {_PAPER} §3.2.2",
     ),
 ]
 Heads = Annotated[

@@ -72,8 +72,8 @@ def rope(
     ),
     convention=(
         "The center c keeps the amplitudes of a sequence near 1. It cancels in q·k only if query"
-        " and key use the same center. lucidrains is rotary-embedding-torch; flash-attn uses the"
-        " same center."
+        " and key use the same center. lucidrains is rotary-embedding-torch; flash-attn uses "
+        "lucidrains' center."
     ),
     inverse=no_guesses,
 )

@@ -199,8 +199,8 @@ def timestep(
 @absolute(
     source=f"{_CAPE} §3; PyTorch code of gcambara/cape",
     formula=(
-        "sin(x · ω_i), cos(x · ω_i) in turn, ω_i = freq_scale · base^(−2i/dim); x = p, less "
-        "(seq_len − 1)/2 where normalize; in training (x + D + e_p) · exp(s), uniform |D| ≤ "
+        "sin(x · ω_i), cos(x · ω_i) alternating, ω_i = freq_scale · base^(−2i/dim); x = p, or "
+        "p − (seq_len − 1)/2 with normalize; in training (x + D + e_p) · exp(s), uniform |D| ≤ "
         "max_global_shift, |e_p| ≤ max_local_shift, |s| ≤ ln max_global_scaling"
     ),
     convention=(
@@ -379,7 +379,7 @@ def transformer_xl(*, dim: Dim = 64, base: Base = 10_000.0) -> Sinusoids:
 
 
 @absolute(
-    source="the classical first attempt; see Vaswani et al. 2017 §3.5 for what replaced it",
+    source="a simple idea for teaching; Vaswani et al. 2017 §3.5 use sinusoids instead",
     formula="PE[p, c] = p",
 )
 def integer(*, dim: Dim = 64) -> Rows:
@@ -396,7 +396,7 @@ def integer(*, dim: Dim = 64) -> Rows:
 
 
 @absolute(
-    source="the classical second attempt",
+    source="a simple idea for teaching",
     formula="PE[p, c] = p / seq_len",
 )
 def normalized(*, dim: Dim = 64, seq_len: SequenceLength = None) -> Rows:
@@ -420,7 +420,7 @@ def normalized(*, dim: Dim = 64, seq_len: SequenceLength = None) -> Rows:
 
 
 @absolute(
-    source="the bits of a counter, whose smooth counterpart sinusoids are",
+    source="the bits of a counter; sinusoids are a smooth version of them",
     formula="PE[p, c] = bit c of p",
 )
 def binary(

@@ -127,7 +127,7 @@ def swin(
     formula=(
         "bias_h(i, j) = 16 · sigmoid(Σ_k w_hk · max(0, u_k · y + v_k · x + b_k)), y = sign(Δ) · "
         "log2(1 + 8 · |Δ| / (H − 1)) / log2(8) of Δ = r_i − r_j, and x of the columns likewise; H "
-        "is that of pretrained_window_size where it is given; query i minus key j"
+        "is that of pretrained_window_size if given; offsets are query i minus key j"
     ),
     convention=(
         "weights=FILE contains the tensors 0.weight, 0.bias and 2.weight of the network. "

@@ -143,8 +143,8 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         "√(1 + ln s / ln original_max_position_embeddings), s = factor"
     ),
     convention=(
-        "Hugging Face switches for the whole sequence at once; vLLM and llama.cpp choose once, "
-        "by the allocated context. The default factor is "
+        "Hugging Face chooses the list of factors by the current length; vLLM and "
+        "llama.cpp choose it once, by the allocated context. The default factor is "
         "max_position_embeddings/original_max_position_embeddings; the amplitude is 1 for s ≤ 1."
     ),
     inverse=_inverse,

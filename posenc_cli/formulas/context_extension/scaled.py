@@ -341,8 +341,8 @@ def rope_ntk(
         "n = max(seq_len, L), L = max_position_embeddings"
     ),
     convention=(
-        "Hugging Face's rope_type dynamic, which raises the base for the whole sequence. vLLM "
-        "uses n = L · factor for every sequence."
+        "This is Hugging Face's rope_type dynamic, which increases the base for the whole "
+        "sequence. vLLM uses n = L · factor for every sequence."
     ),
     inverse=_dynamic_inverse,
     mistakes=_dynamic_mistakes,
@@ -387,7 +387,8 @@ def rope_dynamic(
     ),
     convention=(
         "As in Hugging Face and Gemma, pairs span the whole head, low-frequency pairs do not "
-        "rotate, and exponents divide by the whole dim. A partial rotation differs."
+        "rotate, and exponents are divided by the whole dim. partial of rope divides them by the "
+        "rotary dim."
     ),
     inverse=_proportional_inverse,
     mistakes=_proportional_mistakes,
@@ -403,7 +404,7 @@ def rope_proportional(
     ] = 1.0,
     factor: Factor = 1.0,
 ) -> Rotation:
-    """p-RoPE: only a share of the pairs rotates, those of the highest frequencies.
+    """p-RoPE: only a share of the pairs rotates, the pairs with the highest frequencies.
 
     >>> from posenc_cli.numerics import exact
     >>> waves = rope_proportional.bind({"dim": 4, "partial": 0.5}).content.waves

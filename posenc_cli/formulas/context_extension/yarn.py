@@ -418,13 +418,13 @@ def _resonance_bases(xp: Any, wavelengths: Any, uncertain: Any) -> Iterator[floa
 @rotary(
     source="Wang et al. 2024, arXiv:2403.00071 §4; the authors' code",
     formula=(
-        "θ_i = 2π / round(2π / t_i), t_i = base^(−2i/d), or YaRN's frequencies where factor is "
-        "above 1: see rope-yarn"
+        "θ_i = 2π / round(2π / t_i), t_i = base^(−2i/d) if factor is 1, else YaRN's frequencies: "
+        "see rope-yarn"
     ),
     convention=(
-        "Of the authors' two classes, ResonanceRotaryEmbedding is factor=1, and "
-        "LlamaYaRNScaledResonanceRotaryEmbedding is factor > 1. They compute wavelengths in "
-        "float32, so a wavelength near a half may be rounded to the other integer."
+        "The authors' class ResonanceRotaryEmbedding has factor=1, and their class "
+        "LlamaYaRNScaledResonanceRotaryEmbedding has factor > 1. The classes compute wavelengths "
+        "in float32, so a wavelength near n + 1/2 may be rounded to the other integer."
     ),
     inverse=_resonance_inverse,
 )
