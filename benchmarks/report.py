@@ -197,7 +197,7 @@ def truths(results: Results) -> tuple[list[str], ...]:
     return (
         [
             f"largest error of a float32 table near position {near}",
-            f"{_power(errors['posenc numpy'])}, the rounding of float32 alone",
+            f"{_power(errors['posenc numpy'])}, only the rounding to float32",
             ", ".join(f"{short} {_power(errors[name])}" for name, short in _USED.items()),
         ],
         *(
@@ -286,7 +286,7 @@ def _plain_table(section: Results) -> str:
     ]
     threaded = any(row[2] for row in rows)
     used = (0, 1, 2, 3) if threaded else (0, 1, 3)
-    header = ["", "against", "threads", "median"]
+    header = ["", "compared with", "threads", "median"]
     return _markdown([header[at] for at in used], [[row[at] for at in used] for row in rows])
 
 

@@ -194,7 +194,7 @@ CLAIMS = (
     Claim(
         "length",
         f"{_BARBERO}, 6.1",
-        "Without its lowest-frequency quarter of pairs, RoPE loses nothing at the trained length",
+        "RoPE without its lowest-frequency quarter of pairs is as good at the trained length",
         "2B parameters, 8192 tokens",
         (Alike(Row("p-rope", "rope-proportional partial=0.75"), _ROPE, 1),),
     ),
@@ -230,7 +230,7 @@ CLAIMS = (
         "stretch",
         "bloc97 2023, NTK-aware scaled RoPE",
         "Without fine-tuning, a larger base is better than interpolation",
-        "LLaMA 7B, 2048 tokens, factor 4; here too",
+        "LLaMA 7B, 2048 tokens, factor 4; here also factor 4",
         (Lower(_rope("ntk"), _rope("linear"), 4),),
     ),
     Claim(
@@ -259,7 +259,7 @@ CLAIMS = (
         "stretch",
         "Su 2021, kexue.fm/archives/8823",
         "Scaling scores by log n lets RoPE extrapolate better",
-        "a blog, on language models",
+        "a blog post on language models",
         (Lower(_rope("log-n"), _ROPE, 2),),
     ),
     Claim(

@@ -361,13 +361,13 @@ Three columns need an explanation:
 - *length*: the default number of positions, and what happens at one more. "Any" was tested up to
   131,072 positions, or 1024 keys for a bias;
 - *error*: the maximum absolute error at position 131,071, caused by rounding the angle to float32
-  (float64 in Marian and GluonTS). Grids have no such position, so their entry is empty. Timesteps
-  are normally below this position, so their error is smaller in practice.
+  (float64 in Marian and GluonTS). Grids have no such position, so their entry is empty. Models use
+  timesteps below 131,071, so the error of a timestep is smaller in practice.
 
 All functions ran with their defaults, with these exceptions:
 
-- The comparison leaves out the factor of the tables in `mlx`, `uni2ts`, `curated-transformers` and
-  `x-transformers`. It is learned in x-transformers, and √(2/d) in the others.
+- `mlx`, `uni2ts`, `curated-transformers` and `x-transformers` multiply their tables by a factor.
+  The comparison leaves out this factor, which is learned in x-transformers, and √(2/d) elsewhere.
 - `lightly` ran without a class token.
 - `OpenNMT-py:PositionalEncoding` ran with `SinusoidalInterleaved`.
 - `timm:RotaryEmbeddingCat` ran with coordinates instead of pixels, as EVA uses it.
@@ -381,11 +381,11 @@ posenc has no scheme for these functions:
 - `pytorch-forecasting:PositionalEncoder` gives the sine and the cosine of a pair different
   frequencies, so its dot products do not depend on the distance alone.
 
-In equinox, all `RotaryPositionalEmbedding` objects of one size share a table. It has the `theta` of
-the object that was called first.
+In equinox, all `RotaryPositionalEmbedding` objects of one size share a table. This table has the
+`theta` of the object that was called first.
 """
 _HEADS = ("library", "function", "columns", "frequency i", "base", "first position", "length",
-          "error", "options of the same table")  # fmt: skip
+          "error", "options of posenc")  # fmt: skip
 _HEAD = f"\n| {' | '.join(_HEADS)} |\n| {' | '.join('---' for _ in _HEADS)} |"
 
 
@@ -406,7 +406,7 @@ def _line(name: str, facts: Mapping[str, Any]) -> str:
         *_columns(row.scheme, parameters),
         base + said,
         "" if CALLS[name].grid or "alibi" in row.scheme else str(row.start),
-        _length(facts) if "past" in facts else "the grid's",
+        _length(facts) if "past" in facts else "grid size",
         "" if far is None else f"{far:.1e}",
         f"`{_options(row)}`",
     ]
@@ -426,7 +426,7 @@ def _columns(scheme: str, parameters: Mapping[str, Any]) -> tuple[str, str]:
     if scheme == "alibi":
         return f"[{parameters['form']}](schemes/alibi.md)", "slopes 2^(−8h/H)"
     if "convention" in parameters and scheme != "xpos":
-        return f"[{parameters['convention']}](schemes/{scheme}.md)", "by axis"
+        return f"[{parameters['convention']}](schemes/{scheme}.md)", "per axis"
     pairs = (
         f"dimensions {_PAIRS[parameters['layout']]}"
         if "layout" in parameters
@@ -440,7 +440,7 @@ def _length(facts: Mapping[str, Any]) -> str:
     if facts["room"] is None:
         return "any"
     past = facts["past"]
-    then = f"gives {past} rows" if past.isdecimal() else f"raises {past}"
+    then = f"returns only {past} rows" if past.isdecimal() else f"raises {past}"
     return f"{facts['room']}, then {then}"
 
 

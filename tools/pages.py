@@ -201,7 +201,7 @@ def performance() -> str:
 def truth() -> str:
     """The claims of posenc beside what people use."""
     error, *speeds = truths(json.loads(RESULT.read_text()))
-    return _table("what | posenc | what people use", [error, caught(), *speeds])
+    return _table("what | posenc | alternatives", [error, caught(), *speeds])
 
 
 def pictures() -> str:

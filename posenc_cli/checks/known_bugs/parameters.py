@@ -359,14 +359,14 @@ BUGS = (
     KnownBug(
         BugCode.BUCKETS,
         _t5_rules,
-        "limit the bucket to the last of its side",
+        "limit the bucket to the last bucket on its side",
         f"{GITHUB}huggingface/candle/issues/1312",
         ("scores", "buckets"),
     ),
     KnownBug(
         BugCode.INV_FREQ_PRECISION,
         _coarse_frequencies,
-        "keep frequencies in float32, also where the model is cast to half precision",
+        "keep frequencies in float32, even if the model is cast to half precision",
         f"{GITHUB}wfondrie/depthcharge/pull/82",
     ),
 )

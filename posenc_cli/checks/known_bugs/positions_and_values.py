@@ -278,7 +278,7 @@ BUGS = (
     KnownBug(
         BugCode.NOT_A_NUMBER,
         _not_numbers,
-        "find what writes NaN",
+        "find the code that writes NaN",
         f"{GITHUB}NovaSky-AI/SkyRL/pull/1725",
         ("rows", "scores", "slopes"),
     ),
