@@ -119,7 +119,7 @@ def test_compare_says_by_name_what_a_file_has_lost(call, gguf, tmp_path):
     bad = gguf(gguf_bytes(keys, tensors), "bad.gguf")
     status, out, err = call("compare", str(stated), bad)
     assert status == 1
-    assert out.startswith("DIFFERENT: base (1 of the 11 compared)\ncause: base is 500000 in A and")
+    assert out.startswith("DIFFERENT: base (1 of 11 settings)\ncause: base is 500000 in A and")
     assert out.splitlines()[2].startswith("next: ")
     assert "500000 (rope_theta)" in out
     assert "llama.rope.freq_base is missing: llama.cpp uses 10000" in err

@@ -91,10 +91,10 @@ def mutants_markdown() -> str:
         "half precision, or with both positions and tables. All of them fail the check, and posenc "
         f"names the cause of {len(calls) - calls.count(Cause.UNKNOWN)}."
     )
-    lines = [totals, "", apart, "", "| cause | implementations | named |", "|---|---|---|"]
+    lines = [totals, "", apart, "", "| cause | implementations | cause named |", "|---|---|---|"]
     causes = dict.fromkeys(mutant.causes[0] for mutant in MUTANTS.values())
     for cause in sorted(causes, key=lambda cause: cause == Cause.UNKNOWN):
         names = [name for name, mutant in MUTANTS.items() if mutant.causes[0] == cause]
-        told = sum(map(_named, names)) if cause != Cause.UNKNOWN else "place and size"
+        told = sum(map(_named, names)) if cause != Cause.UNKNOWN else "only place and size"
         lines.append(f"| `{cause}` | {len(names)} | {told} |")
     return "\n".join(lines)

@@ -406,7 +406,7 @@ def losses_answer(result: ModelComparison) -> Answer:
     a, b = (_loss_text(loss, value) for value in (loss.a, loss.b))
     return Answer(
         False,
-        f"DIFFERENT: {', '.join(names)} ({len(names)} of the {count} compared)",
+        f"DIFFERENT: {', '.join(names)} ({len(names)} of {count} settings)",
         f"{loss.name} is {a} in A and {b} in B",
         next="correct the wrong side: the table has each value and the key it comes from",
     )
