@@ -308,7 +308,7 @@ DIFFERENCES = (
         "attention factor",
         YARN,
         "never truncates; ignores attention_factor; uses g(mscale)/g(mscale_all_dim) if both are "
-        "given, or mscale if it stands alone",
+        "given, or mscale if only mscale is given",
         f"{_ONNX_FILES}/base.py",
         onnx_yarn,
         LIKE_MISTRAL | {"gpt_oss"},
@@ -477,8 +477,8 @@ DIFFERENCES = (
         CANDLE,
         "head size",
         SCALED,
-        "rotates whole heads, except in GLM 4; uses hidden_size / num_attention_heads, or only "
-        "head_dim",
+        "rotates whole heads, except in GLM 4; the head size is hidden_size / num_attention_heads "
+        "in some models, and head_dim in others",
         f"{_CANDLE_FILES}/{{model}}.rs",
         candle_head,
     ),

@@ -273,7 +273,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         SCALED | LONGROPE,
-        "chooses the class by architectures, and fails on dynamic",
+        "chooses the model class by architectures; fails on rope type dynamic",
         f"{_EXLLAMA}/util/rope.py",
         always(),
         refusals=(

@@ -632,7 +632,8 @@ DIFFERENCES = (
         NAME,
         "scaling",
         SCALED,
-        "reads any factor as linear; applies the share to hidden_size / num_attention_heads",
+        "reads any factor as linear scaling; applies the rotary share to hidden_size / "
+        "num_attention_heads",
         f"{_LLAMA_CPP}/blob/master/conversion/nemotron.py",
         llama_cpp_nemotron,
         frozenset({"nemotron"}),
@@ -779,7 +780,7 @@ DIFFERENCES = (
         NAME,
         "base",
         PLAIN_ROPE | YARN,
-        "uses the full layers' rope_theta for every layer, or 10000 without it",
+        "uses the rope_theta of full-attention layers for every layer (default: 10000)",
         f"{_LLAMA_CPP}/blob/master/conversion/olmo.py",
         llama_cpp_olmo3,
         frozenset({"olmo3"}),

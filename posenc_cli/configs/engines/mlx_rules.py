@@ -439,7 +439,8 @@ DIFFERENCES = (
         NAME,
         "container",
         SCALED,
-        "reads base and share by layer number; scales only yarn_only_types (default: all)",
+        "reads base and rotary share of each layer number; scales only the layer types in "
+        "yarn_only_types (default: all)",
         f"{_MLX}/step3p5.py",
         mlx_step,
         frozenset({"step3p5"}),

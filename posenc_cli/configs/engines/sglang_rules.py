@@ -246,7 +246,7 @@ DIFFERENCES = (
         "partial rotation",
         frozenset({"mrope", "rope"}),
         "uses its own defaults for partial_rotary_factor (Qwen 3.5: a quarter, GLM-OCR: half), and"
-        " shortens sections",
+        " shortens mrope_section",
         f"{_SGLANG}/layers/rotary_embedding/mrope.py",
         sglang_several_axes,
         HYBRID | {"glm_ocr_text"},
@@ -306,7 +306,8 @@ DIFFERENCES = (
         NAME,
         "fields",
         SCALED | LONGROPE,
-        "uses hidden_size / num_attention_heads in some models, and only head_dim in others",
+        "computes the head size as hidden_size / num_attention_heads in some models, and reads "
+        "only head_dim in others",
         f"{_SGLANG}/models/{{model}}.py",
         always(),
         refusals=(
@@ -352,7 +353,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         SCALED,
-        "needs a list rope_theta, layer_types and partial_rotary_factors in Step 3.5",
+        "needs layer_types, partial_rotary_factors and a list of rope_theta for Step 3.5",
         f"{_SGLANG}/models/step3p5.py",
         always(),
         frozenset({"step3p5"}),

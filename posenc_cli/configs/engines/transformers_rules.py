@@ -184,8 +184,9 @@ def old_yarn(reading: LayerReading) -> Changes:
 _TAGS = f"{HUB}/huggingface/transformers/blob"
 _YARN_REMARKS = {
     "transformers-4.57": "",
-    "transformers-4.55": "; replaces factor by their ratio",
-    "transformers-4.54": "; replaces factor by their ratio; always truncates",
+    "transformers-4.55": "; replaces factor by max_position_embeddings / original length",
+    "transformers-4.54": "; replaces factor by max_position_embeddings / original length; always"
+    " truncates",
 }
 """YaRN's other differences in each version, as texts."""
 
