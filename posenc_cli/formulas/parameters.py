@@ -299,7 +299,7 @@ Dim = Annotated[
         "dimensions of the encoding",
         minimum=1,
         maximum=65536,
-        source=f"head dimension in {_PAPER} §3.2.2",
+        source=f"the head dimension of {_PAPER} §3.2.2",
     ),
 ]
 Heads = Annotated[

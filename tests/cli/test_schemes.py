@@ -93,7 +93,7 @@ def test_what_depends_on_content_is_said_to_be_out_of_reach(name, said, call):
 @pytest.mark.parametrize(
     ("scheme", "settled"),
     [
-        ("learned", "a file of shape (max_len, dim) determines both"),
+        ("learned", "a file of shape (max_len, dim) sets these sizes"),
         ("swin-v2", "a file of the tensors 0.weight (hidden, 2), 0.bias (hidden) and"),
     ],
 )

@@ -100,7 +100,7 @@ def _text(console: Console, scheme: Scheme) -> str:
         f"Formula: {scheme.formula}",
         f"Convention: {scheme.convention}" if scheme.convention else "",
         f"Source: {scheme.source}",
-        f"Weights: a file of {held} {weights.text} determines both." if weights else "",
+        f"Weights: a file of {held} {weights.text} sets these sizes." if weights else "",
     ]
     texts = [console.typesetter.paragraph(paragraph) for paragraph in paragraphs if paragraph]
     parameters = [_parameter_text(console, parameter) for parameter in scheme.parameters.values()]

@@ -281,11 +281,11 @@ def rope_yarn(
     beta_slow: BetaSlow = BETAS[0][1],
     mscale: Annotated[
         float | None,
-        Param("numerator of DeepSeek's attention factor", minimum=0, maximum=1e6),
+        Param("m in the numerator g(m) of DeepSeek's attention factor", minimum=0, maximum=1e6),
     ] = None,
     mscale_all_dim: Annotated[
         float | None,
-        Param("denominator of DeepSeek's attention factor", minimum=0, maximum=1e6),
+        Param("m in the denominator g(m) of DeepSeek's attention factor", minimum=0, maximum=1e6),
     ] = None,
     attention_factor: AttentionFactor = None,
     truncate: Truncate = True,
