@@ -198,9 +198,9 @@ def swin_v2(
         "queries, the score also depends on the query's position. In the authors' code, later keys "
         "get the score of their distance, which a causal mask hides. weights=FILE contains the "
         "tensors mlp.0.weight, mlp.0.bias, mlp.2.weight and mlp.2.bias; weights=FILE:PREFIX names "
-        "those of a checkpoint. Set the other learned parameters with --set c and threshold (|L_multiplier "
-        "· L| in the code). Without a file, the weights are random, from normal(0, 0.3). posenc "
-        "computes the network in float64."
+        "those of a checkpoint. Set the other learned parameters with --set c and threshold "
+        "(|L_multiplier · L| in the code). Without a file, the weights are random, from "
+        "normal(0, 0.3). posenc computes the network in float64."
     ),
     weights=WeightsShape(
         "hidden",
