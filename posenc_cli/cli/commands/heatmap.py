@@ -38,7 +38,7 @@ def heatmap(
     """Draw the values of an encoding as colors.
 
     posenc draws in the terminal, or to a file with --out. It draws sines and cosines separately,
-    and the heads of a bias side by side. For an encoding of images, it draws the similarity of a
+    and the heads of a bias side by side. For an image encoding, it draws the similarity of a
     few patches to all others; with --positions or --dims, it draws rows of the table. posenc
     computes only the values it shows, so any length works. In a long table of sines and cosines,
     each line shows the mean of several rows. In other long tables, posenc shows a sample of the

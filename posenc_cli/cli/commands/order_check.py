@@ -66,7 +66,7 @@ def order_check(
     Without positions, attention is blind to order: "dog bites man" equals "man bites dog". posenc
     runs one attention layer (float64, seeded weights) on the tokens in several orders. It measures
     how much the outputs change, and how much the scores change if all positions shift. Without a
-    scheme, posenc tests all of them. The status is 1 if an encoding does not behave as its
+    scheme, posenc tests all schemes. The status is 1 if an encoding does not behave as its
     scheme declares. --plot and --out draw the scores of each encoding, and the scores without
     positions.
 

@@ -86,8 +86,8 @@ def plan(
     sglang and llama.cpp. For each recipe, it counts the frequency pairs that reach unseen angles,
     because their wavelength is longer than the trained length. It gives the factor on logits, and
     the first distance m at which the sum of cos(m·θ) over all pairs is negative. Men et al. (2024)
-    require that no sum is negative. A plan that meets both conditions can still fail: test the
-    model.
+    require that no sum is negative. A plan without unseen angles and without negative sums can
+    still fail: test the model.
 
     Examples:
       posenc plan --model llama-2-7b --to 16384
