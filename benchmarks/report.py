@@ -273,7 +273,7 @@ def _by_backend(section: Results) -> str:
         [name, str(threads), *(_median(found.get((name, threads, each))) for each in backends)]
         for name, threads in dict.fromkeys((name, threads) for name, threads, _ in found)
     ]
-    return _markdown(["peer", "threads", *backends], _with_values(rows, names=2))
+    return _markdown(["library", "threads", *backends], _with_values(rows, names=2))
 
 
 def _plain_table(section: Results) -> str:

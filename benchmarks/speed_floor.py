@@ -33,9 +33,10 @@ GOALS = {
 }
 HOW = (
     "An entry is the time to compute a rotary table of {rows} × {dim} in reused memory, divided by "
-    "the time of NumPy's `fill` on the same array. In rows with “drawn”, posenc computes the table "
-    "in blocks and does not keep the blocks, as in streaming. In rows with “new memory”, posenc "
-    "allocates a new array each time; the divisor is the time of `np.empty` and `fill`."
+    "the time of NumPy's `fill` on the same array. In rows with “in blocks”, posenc computes one "
+    "block after the other and does not keep the blocks, as in streaming. In rows with “new "
+    "memory”, posenc allocates a new array each time; the divisor is the time of `np.empty` and "
+    "`fill`."
 )
 
 
@@ -79,7 +80,7 @@ def _posenc(
     with torch_threads(threads):
         times = paired(functions, repetitions=sizes.repetitions)
     yield row(f"posenc {backend}", spread=times.ratio("into", FLOOR), goal=goal)
-    yield row(f"posenc {backend}, drawn", spread=times.ratio("drawn", "floor again"))
+    yield row(f"posenc {backend}, in blocks", spread=times.ratio("drawn", "floor again"))
     yield row(f"posenc {backend}, new memory", spread=times.ratio("made", "new floor"))
 
 
