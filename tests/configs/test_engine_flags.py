@@ -100,7 +100,7 @@ def test_llama_cpp_is_given_flags_for_what_its_converter_leaves_out():
 def test_llama_cpp_is_given_no_flags_where_its_converter_loses_the_base():
     found = flags("phi-2", 4096, "linear", rope_theta=50_000.0)["llama.cpp"]
     assert found.flags is None
-    assert "uses base 10000 without scaling" in found.remark
+    assert "uses base 10000 and no scaling" in found.remark
 
 
 def test_a_rule_that_an_engine_was_not_read_for_is_named_as_explain_names_it():
