@@ -121,15 +121,15 @@ class Residual(Record):
         """The residual as an evidence text.
 
         >>> Residual(3e-8, 3e-8, 0, 99, 0, 40, None, np.ones(1, bool)).text
-        'reproduced to 3e-08 at all 40 positions'
+        'explained within 3e-08 at all 40 positions'
         >>> Residual(1.0, 3e-8, 9, 99, 1, 9, 7, np.ones(1, bool)).text
-        '90 of 99 rotations reproduced to 3e-08, 9 not; 1 of the 9 positions differs, at 7'
+        '90 of 99 rotations explained within 3e-08, 9 not; 1 of the 9 positions differs, at 7'
         >>> Residual(1.0, 3e-8, 9, 99, 2, 40, 7, np.ones(1, bool)).text
-        '90 of 99 rotations reproduced to 3e-08, 9 not; 2 of the 40 positions differ, first at 7'
+        '90 of 99 rotations explained within 3e-08, 9 not; 2 of the 40 positions differ, first at 7'
         """
         if self.cells == self.of_cells:
-            return "not reproduced"
-        near = f"reproduced to {self.within:.2g}"
+            return "not explained"
+        near = f"explained within {self.within:.2g}"
         if self.first is None:
             return f"{near} at all {self.of_rows} positions" if self.of_rows > 1 else near
         right = self.of_cells - self.cells
