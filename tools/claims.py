@@ -153,7 +153,7 @@ CLAIMS = (
         "length",
         "Chi et al. 2023 (Sandwich), arXiv:2212.10356",
         "ALiBi extrapolates like a window: keys outside it do not matter",
-        "512 tokens, windows from cumulative gradients",
+        "trained at 512 tokens, window sizes measured by cumulative gradients",
         (Alike(Row("text", "alibi", "window"), _ALIBI, 8),),
     ),
     Claim(
@@ -371,7 +371,7 @@ CLAIMS = (
         "expressive",
         "Su et al. 2021, arXiv:2104.09864, 3.4.3",
         "With equal q and k, RoPE's score falls with distance",
-        "a bound, drawn for 128 columns",
+        "a bound, plotted for 128 dimensions",
         (
             Value(
                 "posenc inspect -s rope -d 128",
