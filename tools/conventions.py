@@ -367,7 +367,7 @@ Three columns need an explanation:
 All functions ran with their defaults, with these exceptions:
 
 - `mlx`, `uni2ts`, `curated-transformers` and `x-transformers` multiply their tables by a factor.
-  The comparison leaves out this factor, which is learned in x-transformers, and √(2/d) elsewhere.
+  The comparison leaves out this factor. x-transformers learns it; the other three use √(2/d).
 - `lightly` ran without a class token.
 - `OpenNMT-py:PositionalEncoding` ran with `SinusoidalInterleaved`.
 - `timm:RotaryEmbeddingCat` ran with coordinates instead of pixels, as EVA uses it.

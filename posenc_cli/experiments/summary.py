@@ -80,8 +80,8 @@ class Estimate(Record):
 def paired_difference(minuends: Sequence[float], subtrahends: Sequence[float]) -> Estimate:
     """Return the mean difference of numbers paired by seed.
 
-    For each seed, all encodings see the same sequences and start with the same weights. So an
-    effect of the seed on both cancels.
+    For each seed, the models of all encodings train on the same sequences, from the same initial
+    weights. So an effect of the seed on both cancels.
 
     >>> paired_difference([1.0, 2.0], [0.5, 1.5]).half
     0.0

@@ -60,8 +60,8 @@ def passing_markdown() -> str:
     every, passing, _ = _totals()
     of = f"{passing} of the {every} wrong implementations in posenc's tests"
     return (
-        f"**{of} have this property.** Such a test cannot detect them, no matter which vectors it "
-        f"uses. `rope-check` detects all {every}."
+        f"**{of} have this property.** A test of it alone cannot detect them, no matter which "
+        f"vectors it uses. `rope-check` detects all {every}."
     )
 
 

@@ -59,8 +59,8 @@ def check(
         option(
             "--buckets",
             metavar="FILE",
-            help="check the bucket number of each relative position (n,), or of each pair "
-            "(queries, keys); for -s t5, deberta, swin, shaw or t5-clipped",
+            help="check bucket numbers: of shape (n,), one for each relative position, or "
+            "(queries, keys), one for each pair; for -s t5, deberta, swin, shaw or t5-clipped",
         ),
     ] = None,
     head: Head = None,

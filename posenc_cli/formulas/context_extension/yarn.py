@@ -448,7 +448,7 @@ def rope_resonance(
     attention_factor: AttentionFactor = None,
     truncate: Truncate = True,
 ) -> Rotation:
-    """Resonance RoPE: integer wavelengths, so each pair's angles repeat.
+    """Resonance RoPE: integer wavelengths, so each pair's angles repeat exactly.
 
     >>> from posenc_cli.numerics import exact
     >>> waves = rope_resonance.bind({"dim": 4}).content.waves
