@@ -177,8 +177,8 @@ def _base(keys: FamilyKeys, rope: RopeObject, label: str | None) -> Sourced:
     if rope.is_default:
         missing = f"has no rope_parameters: the defaults of {family.model_type} are used"
     if base.source.startswith("default of") and not _is_certain(keys, label, base.value):
-        keys.notes.warnings.append(f"{text.name} {missing}")
-        keys.notes.defaulted.append(f"rope_theta{of_type}")
+        name = f"rope_theta{of_type}"
+        keys.notes.doubt(name, f"{text.name} {missing}", of=keys.notes.defaulted)
     return base
 
 

@@ -205,8 +205,6 @@ class _VisionReader(FamilyReader):
         base = (rope.number("rope_theta") if rope else None) or self.keys.number("rope_theta")
         if base is None:
             base = self.default(self.family.base)
-            self.notes.defaulted.append("rope_theta")
-            self.notes.warnings.append(
-                f"{self.keys.name} has no rope_theta: {base.value:g} is the {base.source}"
-            )
+            text = f"{self.keys.name} has no rope_theta: {base.value:g} is the {base.source}"
+            self.notes.doubt("rope_theta", text, of=self.notes.defaulted)
         return base

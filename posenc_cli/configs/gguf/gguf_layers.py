@@ -357,11 +357,9 @@ class ScaledGGUFLayers(GGUFLayers):
         original = self._original_length()
         more = {"factor": scaling.factor, ORIGINAL: original}
         if original.source.startswith("DEFAULT"):
-            key = "rope.scaling.original_context_length"
-            self.notes.defaulted.append(self.keys.path(key))
-            self.notes.warnings.append(
-                f"{self.keys.path(key)} states no length: llama.cpp takes the context"
-            )
+            path = self.keys.path("rope.scaling.original_context_length")
+            text = f"{path} states no length: llama.cpp takes the context"
+            self.notes.doubt(path, text, of=self.notes.defaulted)
         for name, key in (("beta_fast", "yarn_beta_fast"), ("beta_slow", "yarn_beta_slow")):
             if key in self.architecture.yarn:
                 beta = self.keys.number(f"rope.scaling.{key}")
