@@ -11,21 +11,17 @@ tests/golden/engines_candle.json and .npz; ``--check`` compares them with these.
 
 from __future__ import annotations
 
-import argparse
 import functools
 import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tools.engine_layers import Turn, finish, remade
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from tools.engine_layers import Build, Turn, main, remade
 
 GOLDEN = "engines_candle"
 FILES = {"glm4": "glm4_new", "qwen3_moe": "qwen3"}
@@ -146,15 +142,17 @@ def turn(values: dict[str, Any], _layer: int, _length: int | None) -> Turn:
     return Turn(frequencies, 1.0, layout)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Ask candle, and write or compare; the status is 1 where bytes differ."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("folder", type=Path, help="candle's source")
-    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    options = parser.parse_args(arguments)
-    _FOLDER[:] = [options.folder]
-    return finish(remade(GOLDEN, "candle", turn), check=options.check)
+def asking(folder: Path) -> Build:
+    """Return the function that runs the code of a folder."""
+    _FOLDER[:] = [folder]
+    return turn
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(
+        main(
+            __doc__,
+            "candle's source",
+            lambda place, only: remade(GOLDEN, "candle", asking(Path(place)), only),
+        )
+    )

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from tools.engine_cases import Turned, main
+from tools.engine_cases import Turned, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -121,4 +121,4 @@ def _turned(rope: Any, attention: Any, length: int | None) -> Turned:
 
 
 if __name__ == "__main__":
-    sys.exit(main("engines_exllamav3", __doc__.split("\n")[0], reader))
+    sys.exit(run(__doc__, "engines_exllamav3", reader))

@@ -22,7 +22,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.experiments.request import ExperimentRequest, JobResult
-from posenc_cli.experiments.summary import TOLERATED, Estimate, paired_difference
+from posenc_cli.experiments.summary import TOLERATED, Estimate
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -348,6 +348,11 @@ def _interval(estimate: Estimate) -> tuple[float, float]:
 def _signed(estimate: Estimate) -> str:
     mean = round(estimate.mean, 2) + 0.0  # no −0.00
     return f"difference {mean:+.2f} ±{estimate.half:.2f}".replace("-", "−")
+
+
+def paired_difference(minuends: Sequence[float], subtrahends: Sequence[float]) -> Estimate:
+    """Return the mean difference of numbers paired by seed: an effect of the seed cancels."""
+    return Estimate.of([a - b for a, b in zip(minuends, subtrahends, strict=True)])
 
 
 def _side(estimate: Estimate, bound: float) -> Verdict:

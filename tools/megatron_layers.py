@@ -11,20 +11,16 @@ all else that both import is a stand-in. The answers go to tests/golden/engines_
 
 from __future__ import annotations
 
-import argparse
 import ast
 import importlib
 import sys
 from dataclasses import make_dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tools.engine_layers import Turn, finish, remade, turn_of
+from tools.engine_layers import Build, Turn, main, remade, turn_of
 from tools.stand_ins import Finder, StandIn
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 GOLDEN = "engines_megatron"
 ENGINE = "megatron-bridge"
@@ -100,19 +96,15 @@ def turn(values: dict[str, Any], _layer: int, _length: int | None) -> Turn:
     return turn_of(turned[:, 0, 0].numpy())
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Ask Megatron, and write or compare; the status is 1 where bytes differ."""
+def install(folder: Path) -> Build:
+    """Make Megatron's modules importable, and return the function that builds a layer."""
     import torch
 
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("folder", type=Path, help="what has megatron/bridge and megatron/core")
-    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    options = parser.parse_args(arguments)
     torch.cuda.current_device = lambda: "cpu"
-    provider = provider_of(options.folder / "megatron/bridge/models/gpt_provider.py")
+    provider = provider_of(folder / "megatron/bridge/models/gpt_provider.py")
     StandIn.known = {"GPTModelProvider": provider, "ACTIVATION_FUNC_MAP": {"silu": None}}
     finder = Finder(
-        options.folder,
+        folder,
         root="megatron",
         own=_OWN,
         stood_in_for=(),
@@ -120,10 +112,16 @@ def main(arguments: Sequence[str]) -> int:
         absent=frozenset({"transformer_engine", "datasets", "accelerate"}),
     )
     sys.meta_path.insert(0, finder)
-    for place in BRIDGES.values():  # what fails to be imported is no answer
+    for place in BRIDGES.values():  # an import that fails is not an answer
         importlib.import_module(f"megatron.bridge.models.{place.partition(':')[0]}")
-    return finish(remade(GOLDEN, ENGINE, turn), check=options.check)
+    return turn
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(
+        main(
+            __doc__,
+            "the folder of megatron/bridge and megatron/core",
+            lambda place, only: remade(GOLDEN, ENGINE, install(Path(place)), only),
+        )
+    )

@@ -9,23 +9,18 @@ The answers go to tests/golden/engines.json and .npz; ``--check`` compares them 
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import importlib
 import os
 import re
-import subprocess
 import sys
 import types
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tools.engine_layers import Turn, finish, remade, turn_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from tools.engine_layers import Build, Turn, main, remade, turn_of
 
 GOLDEN = "engines"
 RENAMED = {"mistral": "llama", "qwen2_5_vl": "qwen2_vl"}
@@ -40,11 +35,18 @@ TEXT = {
 """What the text model of a model of text and images is built from."""
 
 
-def install(folder: Path) -> None:
-    """Make mlx-lm's models importable, without what loads and generates."""
+def install(folder: Path) -> Build:
+    """Make mlx-lm's model classes importable, and return the function that builds a layer.
+
+    Messages name sets, whose order depends on the hash seed: the process starts again with 0.
+    """
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        again = [sys.executable, "-m", "tools.mlx_layers", *sys.argv[1:]]
+        os.execve(sys.executable, again, {**os.environ, "PYTHONHASHSEED": "0"})
     package: Any = types.ModuleType("mlx_lm")
     package.__path__ = [str(folder / "mlx_lm")]
     sys.modules["mlx_lm"] = package
+    return turn
 
 
 _SPEAKING = re.compile(
@@ -130,19 +132,11 @@ def width_of(attention: Any, rotation: Any) -> int:
     return int(rotation.dims)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Ask mlx-lm, and write or compare; the status is 1 where bytes differ."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("folder", type=Path, help="the wheel of mlx-lm, unpacked")
-    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    options = parser.parse_args(arguments)
-    if os.environ.get("PYTHONHASHSEED") != "0":  # messages name sets, in one order then
-        again = [sys.executable, "-m", "tools.mlx_layers", *arguments]
-        settings = {**os.environ, "PYTHONHASHSEED": "0"}
-        return subprocess.run(again, check=False, env=settings).returncode
-    install(options.folder)
-    return finish(remade(GOLDEN, "mlx-lm", turn), check=options.check)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(
+        main(
+            __doc__,
+            "the unpacked wheel of mlx-lm",
+            lambda place, only: remade(GOLDEN, "mlx-lm", install(Path(place)), only),
+        )
+    )

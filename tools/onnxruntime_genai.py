@@ -21,7 +21,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from tools.engine_cases import Turned, main, measured
+from tools.engine_cases import Turned, measured, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -139,4 +139,4 @@ def _table(value: Any, length: int | None) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(main("engines_onnxruntime_genai", __doc__.split("\n")[0], reader))
+    sys.exit(run(__doc__, "engines_onnxruntime_genai", reader))

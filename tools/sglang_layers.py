@@ -11,7 +11,6 @@ tests/golden/engines_sglang.json and .npz; ``--check`` compares them with these.
 
 from __future__ import annotations
 
-import argparse
 import functools
 import importlib
 import inspect
@@ -26,11 +25,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tools.engine_layers import Turn, finish, remade, turn_of, turn_of_rotation
+from tools.engine_layers import Build, Turn, main, remade, turn_of, turn_of_rotation
 from tools.stand_ins import Finder, Kind, Nothing, Part, StandIn, function_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 GOLDEN = "engines_sglang"
 OWN = ("models", "layers.rotary_embedding", "configs")
@@ -135,8 +134,8 @@ def _as_it_is(function: Any) -> Any:
     return function
 
 
-def install(folder: Path) -> None:
-    """Make sglang's models importable."""
+def install(folder: Path) -> Build:
+    """Make sglang's models importable, and return the function that builds a layer."""
     torch.compile = lambda function=None, **_options: function or _as_it_is
     for kernel in KERNELS:
         torch.library.define(f"sgl_kernel::{kernel}", "(Tensor x) -> ()")
@@ -176,6 +175,7 @@ def install(folder: Path) -> None:
             math=math,
         ),
     }
+    return turn
 
 
 def named(path: str, *, within: str) -> Any:
@@ -280,16 +280,11 @@ def _gemma3(model: Any, config: Any, layer: int, length: int | None) -> Turn:
     return turn_of(turned[:, 0].detach().numpy())
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Ask sglang, and write or compare; the status is 1 where bytes differ."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("folder", type=Path, help="the wheel of sglang, unpacked")
-    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    options = parser.parse_args(arguments)
-    logging.disable(logging.WARNING)
-    install(options.folder)
-    return finish(remade(GOLDEN, "sglang", turn), check=options.check)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(
+        main(
+            __doc__,
+            "the unpacked wheel of sglang",
+            lambda place, only: remade(GOLDEN, "sglang", install(Path(place)), only),
+        )
+    )

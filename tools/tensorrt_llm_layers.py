@@ -15,7 +15,6 @@ tests/golden/engines_tensorrt_llm.json and .npz; ``--check`` compares them with 
 from __future__ import annotations
 import __future__
 
-import argparse
 import ast
 import dataclasses
 import enum
@@ -36,11 +35,11 @@ import torch
 import transformers
 from transformers.configuration_utils import ALLOWED_LAYER_TYPES
 
-from tools.engine_layers import Turn, finish, remade
+from tools.engine_layers import Turn, main, remade
 from tools.stand_ins import Kind, Nothing, Part
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 GOLDEN = "engines_tensorrt_llm"
 _TORCH = "tensorrt_llm/_torch"
@@ -230,16 +229,13 @@ def turn(folder: Path, values: dict[str, Any], layer: int, length: int | None) -
     return Turn(np.arctan2(row[:, 1], row[:, 0]), float(np.hypot(*row.T).mean()), layout)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Ask TensorRT-LLM, and write or compare; the status is 1 where bytes differ."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("folder", type=Path, help="the files of TensorRT-LLM, by their own names")
-    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    options = parser.parse_args(arguments)
-    logging.disable(logging.WARNING)
-    asked = functools.partial(turn, options.folder)
-    return finish(remade(GOLDEN, "tensorrt-llm", asked), check=options.check)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(
+        main(
+            __doc__,
+            "the files of TensorRT-LLM, under their own names",
+            lambda place, only: remade(
+                GOLDEN, "tensorrt-llm", functools.partial(turn, Path(place)), only
+            ),
+        )
+    )

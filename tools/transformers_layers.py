@@ -11,31 +11,31 @@ The answers go to tests/golden/engines_transformers.json and .npz; ``--check`` c
 
 from __future__ import annotations
 
-import argparse
 import copy
 import importlib
 import inspect
 import os
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from tools.engine_layers import Turn, finish, remade, turn_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from tools.engine_layers import Build, Turn, main, remade, turn_of
 
 GOLDEN = "engines_transformers"
 
 
-def install() -> None:
-    """Let a version be imported beside other versions of tokenizers than it asks for."""
+def install(engine: str) -> Build:
+    """Make a version importable with any version of tokenizers; return the function for a layer."""
     os.environ["TRANSFORMERS_VERBOSITY"] = "critical"
     unchecked: Any = types.ModuleType("transformers.dependency_versions_check")
     unchecked.dep_version_check = lambda *_arguments, **_options: None
     sys.modules[unchecked.__name__] = unchecked
+    version = importlib.import_module("transformers").__version__
+    if not f"transformers-{version}.".startswith(f"{engine}."):
+        sys.exit(f"transformers {version} is not {engine}")
+    return turn
 
 
 def _modeling(model_type: str) -> Any:
@@ -103,18 +103,11 @@ def _takes_all(module: Any) -> bool:
     return "q_pass" in names or hasattr(module, "_apply_rotary_emb")  # gpt-oss, by halves
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Ask a version, and write or compare; the status is 1 where bytes differ."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("engine", help="the engine whose cases are asked")
-    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    options = parser.parse_args(arguments)
-    install()
-    version = importlib.import_module("transformers").__version__
-    if not f"transformers-{version}.".startswith(f"{options.engine}."):
-        parser.error(f"transformers {version} is not {options.engine}")
-    return finish(remade(GOLDEN, options.engine, turn), check=options.check)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(
+        main(
+            __doc__,
+            "the engine to run: the name of a version",
+            lambda place, only: remade(GOLDEN, place, install(place), only),
+        )
+    )

@@ -11,7 +11,6 @@ compares them with these.
 
 from __future__ import annotations
 
-import argparse
 import functools
 import importlib
 import inspect
@@ -28,12 +27,12 @@ from unittest import mock
 import torch
 from torch import nn
 
-from tools.engine_layers import Turn, finish, remade, turn_of_rotation
+from tools.engine_layers import Build, Turn, main, remade, turn_of_rotation
 from tools.stand_ins import Finder, Kind, Nothing, Part, StandIn, function_of
 from tools.transformers_layers import turn_of_config
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 GOLDEN = "engines_vllm"
 OWN = ("model_executor.models", "model_executor.layers.rotary_embedding", "transformers_utils")
@@ -134,8 +133,8 @@ class CustomOp(nn.Module):  # type: ignore[misc]
         return False
 
 
-def install(folder: Path) -> None:
-    """Make vLLM's models importable."""
+def install(folder: Path) -> Build:
+    """Make vLLM's models importable, and return the function that builds a layer."""
     torch.compile = lambda function=None, **_options: function or (lambda made: made)
     finder = Finder(
         folder,
@@ -164,6 +163,7 @@ def install(folder: Path) -> None:
         ),
         "get_current_vllm_config": lambda: CURRENT[0],
     }
+    return turn
 
 
 CURRENT: list[Any] = [None]
@@ -303,16 +303,11 @@ def _as_stored(config: Any) -> str:
     return "interleaved" if abs(second - first) == 1 else "half"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Ask vLLM, and write or compare; the status is 1 where bytes differ."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("folder", type=Path, help="the wheel of vLLM, unpacked")
-    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    options = parser.parse_args(arguments)
-    logging.disable(logging.WARNING)
-    install(options.folder)
-    return finish(remade(GOLDEN, "vllm", turn), check=options.check)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(
+        main(
+            __doc__,
+            "the unpacked wheel of vLLM",
+            lambda place, only: remade(GOLDEN, "vllm", install(Path(place)), only),
+        )
+    )
