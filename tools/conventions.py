@@ -245,7 +245,7 @@ def gathered(folder: Path) -> Iterator[tuple[str, dict[str, Any], list[np.ndarra
             subprocess.run([sys.executable, "-m", "venv", folder / environment], check=True)
             for options, packages in requirements:
                 pip: list[Any] = [python, "-m", "pip", "install", "--quiet", "--no-compile"]
-                subprocess.run([*pip, *options, *packages], check=True)
+                subprocess.run([*pip, *options, *packages.split()], check=True)
         command = f"from tools.conventions import run; run({environment!r}, {str(out)!r})"
         keras = {**os.environ, "KERAS_BACKEND": environment}
         subprocess.run([python, "-W", "ignore", "-c", command], check=True, cwd=ROOT, env=keras)
