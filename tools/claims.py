@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from tools.ledger import (
-    Alike,
-    Claim,
-    Lower,
-    MoreRight,
-    Right,
-    Rise,
-    RisesLess,
-    Row,
-    Run,
-    Value,
-)
+from tools.ledger import Alike, Claim, Lower, MoreRight, Right, Rise, RisesLess, Row, Run, Value
 
 _STRETCHES = ("none", "linear", "ntk", "yarn", "dynamic", "window", "clip", "log-n")
 _TOLD = ("nope", "sinusoidal", "rope", "alibi", "t5")

@@ -60,8 +60,8 @@ ENVIRONMENT = {
 
 FILES = {
     "generate": [
-        ("<scheme>-<shape>.npy", "The output file in the current folder, if you give no --out."),
-    ],
+        ("<scheme>-<shape>.npy", "The output file in the current folder, if you give no --out.")
+    ]
 }
 """The files that a command writes by default."""
 

@@ -106,11 +106,7 @@ def formats() -> str:
 def backends() -> str:
     """The table of backends."""
     rows = [
-        [
-            f"`{name}`",
-            f"`pip install {each.extra}`" if each.extra else "",
-            each.summary,
-        ]
+        [f"`{name}`", f"`pip install {each.extra}`" if each.extra else "", each.summary]
         for name, each in registry.BUILT_IN.items()
     ]
     cost = f"Without the kernel, {native.COST} ([measured](performance.md))."

@@ -102,8 +102,7 @@ def of_images(case: dict[str, Any]) -> list[list[int]]:
     }
     if kind in OMNI:
         model = types.SimpleNamespace(
-            spatial_merge_size=merge,
-            config=types.SimpleNamespace(**TOKENS, **whole),
+            spatial_merge_size=merge, config=types.SimpleNamespace(**TOKENS, **whole)
         )
         rule = own.get_llm_pos_ids_for_vision
         model.get_llm_pos_ids_for_vision = types.MethodType(rule, model)

@@ -58,11 +58,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     ),
     f"{_TORCH}/models/modeling_exaone4.py": ("check_is_sliding", "Exaone4Attention"),
     f"{_TORCH}/models/modeling_gemma3.py": ("Gemma3Attention", "Gemma3DecoderLayer"),
-    f"{_TORCH}/models/modeling_qwen.py": (
-        "QwenAttention",
-        "QwenYarnAttention",
-        "QwenDecoderLayer",
-    ),
+    f"{_TORCH}/models/modeling_qwen.py": ("QwenAttention", "QwenYarnAttention", "QwenDecoderLayer"),
     **{
         f"{_TORCH}/models/modeling_{file}.py": (name,)
         for file, name in (

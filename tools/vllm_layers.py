@@ -137,12 +137,7 @@ def install(folder: Path) -> Build:
     """Make vLLM's models importable, and return the function that builds a layer."""
     torch.compile = lambda function=None, **_options: function or (lambda made: made)
     finder = Finder(
-        folder,
-        root="vllm",
-        own=OWN,
-        stood_in_for=STOOD_IN_FOR,
-        packages=PACKAGES,
-        absent=ABSENT,
+        folder, root="vllm", own=OWN, stood_in_for=STOOD_IN_FOR, packages=PACKAGES, absent=ABSENT
     )
     sys.meta_path.insert(0, finder)
     models = folder / "vllm/model_executor/models/utils.py"
