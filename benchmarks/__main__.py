@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> int:
 
 
 def measured(chosen: Sizes, names: Iterable[str]) -> Results:
-    """The results of some sections, each printed as soon as it is there."""
+    """Return the results of some sections, and print each as soon as it is known."""
     facts = machine.facts()
     found: Results = {}
     for name in names:

@@ -40,7 +40,7 @@ HOW = (
 
 
 def measured(sizes: Sizes) -> Section:
-    """The backends of posenc, and textbook code that reuses its memory, against ``fill``."""
+    """Return posenc's backends and textbook code that reuses memory, relative to ``fill``."""
     found: list[Measurement] = []
     for dtype in DTYPES:
         work = Work(sizes.rows, dtype)

@@ -50,7 +50,7 @@ class Rival:
 
 
 def measured(sizes: Sizes) -> Section:
-    """Textbook code in NumPy and torch, and libraries, against posenc."""
+    """Return textbook code in NumPy and torch, and libraries, relative to posenc."""
     work = Work(sizes.rows, DTYPE)
     found = tuple(
         _against(work, rival, backend, sizes)

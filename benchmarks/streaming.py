@@ -46,12 +46,12 @@ class Place:
     name: str
 
     def file(self, name: str) -> Path:
-        """The path of a file there."""
+        """Return the path of a file in the folder."""
         return self.folder / name
 
 
 def measured(sizes: Sizes) -> Section:
-    """Each binary format by each backend against zeros, and CSV against NumPy's."""
+    """Return binary formats relative to writing zeros, and CSV relative to NumPy's."""
     work, text = Work(sizes.rows, DTYPE), Work(sizes.text_rows, DTYPE)
     place = _place(needed=4 * work.plan().values * 4)
     try:

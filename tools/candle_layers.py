@@ -36,13 +36,13 @@ _FOLDER: list[Path] = []
 
 
 def source_of(kind: str) -> str:
-    """The file of a model type."""
+    """Return the file of a model type."""
     name = FILES.get(kind, kind)
     return (_FOLDER[0] / "candle-transformers/src/models" / f"{name}.rs").read_text("utf-8")
 
 
 def fields_of(source: str) -> dict[str, tuple[str, bool]]:
-    """The speaking fields of a config: the type of each, and whether serde does without."""
+    """Return the fields of a config about rotation: their types, and whether serde needs them."""
     found = re.search(r"pub struct (?:Llama)?Config \{(.*?)\n\}", source, re.DOTALL)
     assert found is not None
     fields = {}
@@ -55,7 +55,7 @@ def fields_of(source: str) -> dict[str, tuple[str, bool]]:
 
 
 def program_of(source: str) -> str:
-    """A program that prints the frequencies of the fields that are its arguments."""
+    """Return a program that prints the frequencies for the fields in its arguments."""
     fields = fields_of(source)
     members = "".join(f"{name}: {kind}, " for name, (kind, _) in fields.items())
     made = "".join(
@@ -98,13 +98,13 @@ def program_of(source: str) -> str:
 
 
 def fails(message: str) -> None:
-    """What serde says of a config is an answer of the engine's, and no error of this file."""
+    """Raise serde's error for a config as the engine's answer, not as an error of this file."""
     exec(compile("raise ValueError(message)", "serde", "exec"), {"message": message})
 
 
 @functools.cache
 def compiled(kind: str) -> Path:
-    """The program of a model type."""
+    """Return the program of a model type."""
     folder = Path(tempfile.mkdtemp())
     (folder / "main.rs").write_text(program_of(source_of(kind)), "utf-8")
     command = ["rustc", "--edition", "2021", "-o", str(folder / "main"), str(folder / "main.rs")]
@@ -114,7 +114,7 @@ def compiled(kind: str) -> Path:
 
 
 def turn(values: dict[str, Any], _layer: int, _length: int | None) -> Turn:
-    """How a layer rotates, or what serde would refuse."""
+    """Return the rotation of a layer."""
     kind = values["model_type"]
     source = source_of(kind)
     given = []

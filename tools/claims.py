@@ -33,7 +33,7 @@ def _rope(stretch: str) -> Row:
 
 
 def _head(command: str, what: str, place: int, bound: float, *, least: bool, share: str) -> Value:
-    """What a fitted head does at the place of a length among 1×, 2×, 4×, 8×."""
+    """Return the behaviour of a fitted head at one of the lengths 1×, 2×, 4× and 8×."""
     path = ("results", 0, "lengths", place, share)
     return Value(f"posenc heads {command}", what, path, bound, least)
 

@@ -59,7 +59,7 @@ _BASES = ("theta", "base", "temperature", "max_period", "max_timescale", "max_wa
 
 
 def definitions(file: str) -> dict[str, Any]:
-    """What the statements of an installed file define, run one by one; of several, of the last.
+    """Return the definitions of installed files, whose statements run one by one.
 
     A statement that fails, an import that is missing or what needs it, is left out.
     """
@@ -87,7 +87,7 @@ def _execute(statement: ast.stmt, *names: dict[str, Any]) -> None:
 
 
 def _stand_ins() -> dict[str, Any]:
-    """Plain classes and decorators for those of packages that are not installed.
+    """Return plain classes and decorators in place of packages that are not installed.
 
     A base of modules is torch's, a registry and a cache do nothing: none of them computes.
     """
@@ -102,7 +102,7 @@ def _stand_ins() -> dict[str, Any]:
 
 
 def method(file: str, name: str) -> Any:
-    """A static method of a class of an installed file, as a function of its own.
+    """Return a static method of a class in an installed file as a function.
 
     Raises: LookupError where the file has none of that name.
     """
@@ -131,7 +131,7 @@ class Function:
         return {alias: importlib.import_module(module) for alias, module in modules.items()}
 
     def __call__(self, length: int, *, roomy: bool = False) -> tuple[np.ndarray, ...]:
-        """The tables of so many positions: one, or cosines and sines."""
+        """Return the tables for some positions: one, or cosines and sines."""
         half = self.call.pairs == "half"
         firsts = np.zeros((length, DIM), "float32")
         firsts[:, : DIM // 2 if half else DIM : 1 if half else 2] = 1
@@ -150,7 +150,7 @@ class Function:
 
     @property
     def settable(self) -> str:
-        """The parameter that sets the base, empty where there is none."""
+        """Return the parameter that sets the base; empty if there is none."""
         if self.call.base:
             return self.call.base
         function = self.names.get("F")
@@ -168,7 +168,7 @@ def _array(table: Any) -> np.ndarray:
 
 
 def _halves(table: Any) -> tuple[Any, Any]:
-    """Cosines and sines of what holds the sines, then the cosines, in its columns."""
+    """Return cosines and sines of a table whose columns are first sines, then cosines."""
     half = table.shape[-1] // 2
     return table[..., half:], table[..., :half]
 
@@ -178,13 +178,13 @@ def _cos_sin(angles: Any) -> tuple[Any, Any]:
 
 
 def _made(module: Any) -> Any:
-    """A module of fairseq's kind whose table has been filled."""
+    """Return a module like fairseq's after filling its table."""
     module.make_weight(*module.weight.shape, module.padding_idx)
     return module
 
 
 def measured(name: str, call: Call) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """What a function does, and its tables: of `SHORT` positions, and its last of `FAR`."""
+    """Return facts about a function, its tables for `SHORT` positions, and the last of `FAR`."""
     function = Function(name, call)
     tables = function(SHORT)
     far = list[np.ndarray]()
@@ -199,7 +199,7 @@ def measured(name: str, call: Call) -> tuple[dict[str, Any], list[np.ndarray]]:
 
 
 def _room(function: Callable[[int], tuple[np.ndarray, ...]], most: int) -> tuple[int, str]:
-    """How many positions a function has, up to ``most``, and what it says of one more."""
+    """Return the number of positions of a function, up to ``most``, and its answer to one more."""
 
     def rows(length: int) -> int | str:
         try:
@@ -238,7 +238,7 @@ def run(environment: str, path: str, only: str = "") -> None:
 
 
 def gathered(folder: Path) -> Iterator[tuple[str, dict[str, Any], list[np.ndarray]]]:
-    """What the functions of all environments give, which are made where they are missing."""
+    """Yield the results of the functions of all environments; missing ones are created."""
     for environment, (_, requirements) in ENVIRONMENTS.items():
         python, out = folder / environment / "bin" / "python", folder / f"{environment}.npz"
         if not python.exists():
@@ -257,7 +257,7 @@ def gathered(folder: Path) -> Iterator[tuple[str, dict[str, Any], list[np.ndarra
 
 
 def exact(name: str, places: Sequence[int], *, sines: bool = False) -> np.ndarray:
-    """The float64 numbers of posenc for these places of what a function gives, from 0."""
+    """Return posenc's float64 values at some places of a function's table, counted from 0."""
     import posenc_cli
     from posenc_cli.catalogue import BUILT_IN
     from posenc_cli.configs.library import find_function
@@ -278,7 +278,7 @@ def exact(name: str, places: Sequence[int], *, sines: bool = False) -> np.ndarra
 
 
 def compared(name: str, facts: dict[str, Any], tables: list[np.ndarray]) -> dict[str, Any]:
-    """The facts of a function, with how far its values are from posenc's.
+    """Return the facts of a function with its maximum differences from posenc.
 
     ``near`` is the largest difference in `SHORT` positions, or in a whole grid; ``far`` that at the
     last of `FAR`, None where there is no such position.
@@ -296,7 +296,7 @@ def compared(name: str, facts: dict[str, Any], tables: list[np.ndarray]) -> dict
 
 
 def kept(tables: list[np.ndarray]) -> np.ndarray:
-    """The rows that the golden keeps of the first table of a function."""
+    """Return the rows of a function's first table that the golden stores."""
     table = tables[0]
     return table[..., KEPT, :] if table.ndim == 2 else table[:, KEPT][..., KEPT]
 
@@ -333,7 +333,7 @@ _EXPONENTS = {"vaswani": "−2i/d", "tensor2tensor": "−i/(d/2 − 1)"}
 
 
 def page() -> str:
-    """The page of what was measured."""
+    """Return the page from the stored measurements."""
     facts = json.loads(STATEMENT.read_text("utf-8"))["cases"]
     libraries = {name.partition(":")[0] for name in facts}
     rows = [_line(name, facts[name]) for name in sorted(facts, key=str.casefold)]
@@ -414,7 +414,7 @@ def _line(name: str, facts: Mapping[str, Any]) -> str:
 
 
 def _columns(scheme: str, parameters: Mapping[str, Any]) -> tuple[str, str]:
-    """Where sines and cosines are, and the formula of their frequencies."""
+    """Return where sines and cosines are, and the formula of their frequencies."""
     if scheme == "sinusoidal":
         order = _ORDERS[parameters["layout"], parameters["order"]]
         return order, f"base^({_EXPONENTS[parameters['spacing']]})"
@@ -445,7 +445,7 @@ def _length(facts: Mapping[str, Any]) -> str:
 
 
 def _options(row: Any) -> str:
-    """The options of posenc generate that make a table."""
+    """Return the options of posenc generate that make a table."""
     parts = [f"--scheme {row.scheme}"]
     parts += [
         f"--{key} {value}" if key in ("base", "layout", "dim", "heads") else f"--set {key}={value}"
@@ -456,7 +456,7 @@ def _options(row: Any) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure and write the page, or check it; the status is 1 where it is not current."""
+    """Measure and write the page, or check it; return 1 if it is not current."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--environments", type=Path, help="where environments are made, and kept")

@@ -60,7 +60,7 @@ class _StandIn(types.ModuleType):
 
 
 def _architectures(folder: Path) -> Any:
-    """exllamav3's table of architectures: their config and model classes."""
+    """Return exllamav3's table of architectures: their config and model classes."""
     sys.path.insert(0, str(folder.resolve()))
     sys.modules["exllamav3.ext"] = _StandIn("exllamav3.ext")
     while True:
@@ -79,7 +79,7 @@ def _architectures(folder: Path) -> Any:
 
 
 def reader(folder: Path) -> Callable[[dict[str, Any]], Iterable[Turned]]:
-    """What builds the model of a case and asks each of its layers."""
+    """Return a function that builds the model of a case and yields its layers' rotations."""
     architectures = _architectures(folder)
     rope = importlib.import_module("exllamav3.util.rope")
     config_of = importlib.import_module("exllamav3.model.config").Config
@@ -104,7 +104,7 @@ def reader(folder: Path) -> Callable[[dict[str, Any]], Iterable[Turned]]:
 
 
 def _turned(rope: Any, attention: Any, length: int | None) -> Turned:
-    """What an attention of a model rotates by, where the context ends at ``length``."""
+    """Return the rotation of an attention if the context is ``length``."""
     settings = attention.rope_settings
     if settings is None:
         return Turned(attention.layer_idx)

@@ -37,7 +37,7 @@ GONE = ("transfo-xl",)
 
 
 def row_of(model_type: str, row: dict[str, Any]) -> dict[str, Any]:
-    """A family's row, with what is derived renewed."""
+    """Return a family's row with its derived values computed again."""
     if "refused" in row:
         return row
     config = configured({"model_type": model_type})
@@ -79,7 +79,7 @@ def row_of(model_type: str, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cycle(layer_types: list[str]) -> list[str]:
-    """The shortest list that makes these over and over, empty where all layers are alike."""
+    """Return the shortest list whose repetition gives these; empty if all are equal."""
     for length in range(2, len(layer_types) // 2 + 1):
         cycle = layer_types[:length]
         if len(set(cycle)) > 1 and all(
@@ -90,7 +90,7 @@ def _cycle(layer_types: list[str]) -> list[str]:
 
 
 def _of_rope(model_type: str, rope: dict[str, Any], *, nested: bool) -> dict[str, Any]:
-    """What follows from the rope object that a configuration has without any key."""
+    """Return the values that follow from the default rope object of a configuration."""
     if nested:
         bases = {kind: part["rope_theta"] for kind, part in rope.items()}
         return {"base": bases if len(set(bases.values())) > 1 else next(iter(bases.values()))}
@@ -116,7 +116,7 @@ def _of_rope(model_type: str, rope: dict[str, Any], *, nested: bool) -> dict[str
 
 
 def container_of(model_type: str, row: Any, families: dict[str, Any]) -> Any:
-    """What a model of text and something else gives its text model otherwise than that has it."""
+    """Return the defaults that a multimodal model changes in its text model."""
     from huggingface_hub.errors import StrictDataclassError
 
     flat = isinstance(row, dict) and row.get("flat")
@@ -143,7 +143,7 @@ def container_of(model_type: str, row: Any, families: dict[str, Any]) -> Any:
 
 
 def _differing(config: Any, own: Any, stated: dict[str, Any]) -> dict[str, Any]:
-    """What a text model has that its own type has not, with a head that its sizes do not make."""
+    """Return the values of a text model that differ from its own type's."""
     values, usual = (
         {
             **{name: _attribute(each, name) for name in (*SIZES, *WIDTHS)},
@@ -159,7 +159,7 @@ def _differing(config: Any, own: Any, stated: dict[str, Any]) -> dict[str, Any]:
 
 
 def _attribute(config: Any, name: str) -> Any:
-    """A value of a configuration; the usual one, where layers differ in it."""
+    """Return a value of a configuration; the most common one if layers differ."""
     try:
         return getattr(config, name, None)
     except RuntimeError:
@@ -167,7 +167,7 @@ def _attribute(config: Any, name: str) -> Any:
 
 
 def text_of(table: dict[str, Any]) -> str:
-    """The table as text, a line a family."""
+    """Return the table as text, with one line for each family."""
     families, containers = (
         ",\n".join(
             f"{json.dumps(name)}: {json.dumps(row)}" for name, row in sorted(table[part].items())
@@ -185,7 +185,7 @@ def text_of(table: dict[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Renew the file, or compare; the status is 1 where that differs."""
+    """Renew the file, or compare it; return 1 if it differs."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
     parser.add_argument("names", nargs="*", metavar="MODEL_TYPE", help="new rotary families")

@@ -93,7 +93,7 @@ def search(target: str, seconds: int, out: Path) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Fuzz the targets that are named, or all; the status is 1 where one found a fault."""
+    """Fuzz the named targets, or all; return 1 if one found a fault."""
     if arguments[:1] == ["--run"]:
         _run(arguments[1], arguments[2:])
     from tests.fuzz.targets import CORPUS, TARGETS

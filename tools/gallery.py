@@ -153,7 +153,7 @@ _WITHOUT = {
 
 
 def scheme_command(name: str, view: str) -> str:
-    """What draws a view of a scheme.
+    """Return the command that draws a view of a scheme.
 
     >>> scheme_command("rope", "heatmap")
     'heatmap -s rope -l 64'
@@ -162,7 +162,7 @@ def scheme_command(name: str, view: str) -> str:
 
 
 def drawn() -> Iterator[tuple[str, str, int]]:
-    """Each picture's name, its command and its pixels an inch."""
+    """Yield the name, the command and the pixels per inch of each picture."""
     for known in KNOWN:
         yield known.name, known.command, _LARGE
     for name in BUILT_IN:
@@ -172,7 +172,7 @@ def drawn() -> Iterator[tuple[str, str, int]]:
 
 
 def files() -> list[str]:
-    """The names of all pictures."""
+    """Return the names of all pictures."""
     return [f"{name}-{theme}.png" for name, *_ in drawn() for theme in PALETTES]
 
 
@@ -193,7 +193,7 @@ def draw(folder: Path, pictures: Iterable[tuple[str, str, int]] | None = None) -
 
 
 def markdown() -> str:
-    """The page below its first words."""
+    """Return the page without its introduction."""
     parts = ["## Figures of papers and blogs, reproduced"]
     for known in KNOWN:
         text = f"{known.title}. After {known.source}."

@@ -55,7 +55,7 @@ class Run(Record):
     stretches: tuple[str, ...] = ("none",)
 
     def command(self, encodings: Iterable[str], stretches: Iterable[str]) -> str:
-        """The command that measures some encodings of it under some stretches."""
+        """Return the command that measures some of its encodings and context extensions."""
         schemes = {label.partition(" ")[0] for label in encodings}
         names = [name for name in self.of if name in schemes]
         wanted = [name for name in self.stretches if name in {*stretches}]
@@ -78,11 +78,11 @@ class Ground(Record):
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """What measures it."""
+        """Return the runs that measure it."""
         raise NotImplementedError
 
     def judged(self, results: Results) -> tuple[str, Verdict]:
-        """The number, in words, and the verdict."""
+        """Return the number as text, and the verdict."""
         raise NotImplementedError
 
 
@@ -91,12 +91,12 @@ class OfRows(Ground):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """What is measured for it."""
+        """Return the runs that measure it."""
         return tuple(value for value in self.as_dict().values() if isinstance(value, Row))
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """One command for each run."""
+        """Return one command for each run."""
         by_run: dict[str, list[Row]] = {}
         for row in self.rows:
             by_run.setdefault(row.run, []).append(row)
@@ -106,7 +106,7 @@ class OfRows(Ground):
         )
 
     def judged(self, results: Results) -> tuple[str, Verdict]:
-        """The number, in words, and the verdict; none where a model has not learnt."""
+        """Return the number as text and the verdict; none if a model has not learned."""
         lost = [reason for row in self.rows if (reason := results.unlearnt(row))]
         if lost:
             return "; ".join(lost), Verdict.UNSEEN
@@ -233,11 +233,11 @@ class Value(Ground):
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """The command."""
+        """Return the command."""
         return (self.command,)
 
     def judged(self, results: Results) -> tuple[str, Verdict]:
-        """The number, in words, and the verdict."""
+        """Return the number as text, and the verdict."""
         number = results.value(self)
         holds = number >= self.bound if self.least else number <= self.bound
         words = f"{self.what}: {number:.4g}"
@@ -254,7 +254,7 @@ class Claim(Record):
     evidence: tuple[Ground, ...]
 
     def verdict(self, results: Results) -> Verdict:
-        """Agreement of all that it is compared with; disagreement of any."""
+        """Return agreement if all comparisons agree, disagreement if one disagrees."""
         found = {evidence.judged(results)[1] for evidence in self.evidence}
         if Verdict.DISAGREE in found:
             return Verdict.DISAGREE
@@ -268,12 +268,12 @@ class Results(Record):
 
     @classmethod
     def read(cls) -> Results:
-        """The saved results."""
+        """Return the saved results."""
         return cls(json.loads(RESULT.read_text("utf-8")))
 
     @cached_property
     def _runs(self) -> Mapping[tuple[str, str, str], Sequence[RunResult]]:
-        """The runs of each row, by seed."""
+        """Return the runs of each row, by seed."""
         found: dict[tuple[str, str, str], list[RunResult]] = {}
         for name, saved in self.saved["runs"].items():
             for fields in saved["results"]:
@@ -283,33 +283,33 @@ class Results(Record):
 
     @property
     def rows(self) -> Sequence[Row]:
-        """Every row, in the order of the runs."""
+        """Return every row, in the order of the runs."""
         return [Row(*names) for names in self._runs]
 
     def task(self, row: Row) -> str:
-        """What the models of a row learned."""
+        """Return the task that the models of a row learned."""
         return self._of(row)[0].task
 
     def _of(self, row: Row) -> Sequence[RunResult]:
         return self._runs[row.run, row.encoding, row.stretch]
 
     def trained(self, run: str) -> int:
-        """The length that the models of a run were trained at."""
+        """Return the trained length of a run's models."""
         return int(self.saved["runs"][run]["results"][0]["trained"])
 
     def _at(self, row: Row, times: int) -> Sequence[LengthLosses]:
         return [run.at(times * self.trained(row.run)) for run in self._of(row)]
 
     def lasts(self, row: Row, times: int) -> Sequence[float]:
-        """Each seed's loss over the last places."""
+        """Return each seed's loss over the last positions."""
         return [losses.last for losses in self._at(row, times)]
 
     def shares(self, row: Row, times: int) -> Sequence[float]:
-        """Each seed's share of right answers."""
+        """Return each seed's share of right answers."""
         return [losses.accuracy or 0.0 for losses in self._at(row, times)]
 
     def unlearnt(self, row: Row) -> str | None:
-        """What a row's models failed to learn, None where they learnt."""
+        """Return the task that a row's models failed to learn; None if they learned it."""
         runs = self._of(row)
         first = next((run for run in runs if not run.learnt), None)
         if first is None:
@@ -318,12 +318,12 @@ class Results(Record):
         return f"{_name(row)}: {learnt} of {len(runs)} seeds have learned the task ({first.reason})"
 
     def value(self, evidence: Value) -> float:
-        """The number that a command's JSON had at a path."""
+        """Return the number that a command's JSON had at a path."""
         return float(self.saved["values"][value_key(evidence)])
 
 
 def value_key(evidence: Value) -> str:
-    """Under what a number of a command is saved."""
+    """Return the key of a command's number in the saved file."""
     return f"{evidence.command} · {'.'.join(map(str, evidence.path))}"
 
 
@@ -356,7 +356,7 @@ def paired_difference(minuends: Sequence[float], subtrahends: Sequence[float]) -
 
 
 def _side(estimate: Estimate, bound: float) -> Verdict:
-    """Agreement where the whole interval lies below a bound, disagreement where above."""
+    """Return agreement if the whole interval is below a bound, disagreement if it is above."""
     low, high = _interval(estimate)
     if high < bound:
         return Verdict.AGREE
@@ -391,7 +391,7 @@ def _posenc(arguments: Sequence[str]) -> str:
 
 
 def measured(evidence: Value) -> float:
-    """The number that a command gives now."""
+    """Return the number that a command gives now."""
     found = json.loads(_posenc([*shlex.split(evidence.command)[1:], "--json"]))
     for step in evidence.path:
         found = _stepped(found, step)
@@ -399,7 +399,7 @@ def measured(evidence: Value) -> float:
 
 
 def _stepped(found: Any, step: str | int) -> Any:
-    """What a step of a path leads to: a key, a place, ``name=X`` of a list, or a list's spread."""
+    """Return the target of a step: a key, an index, ``name=X`` of a list, or a list's spread."""
     if isinstance(step, int) or isinstance(found, dict):
         return found[step]
     if step == "spread":
@@ -438,14 +438,14 @@ def _collected(folder: Path, run: Run) -> dict[str, Any]:
 
 
 def _thinned(losses: Sequence[float]) -> list[float]:
-    """Means of as many places each, at most `POINTS` of them."""
+    """Return means over equal numbers of places, at most `POINTS` of them."""
     width = -(-len(losses) // POINTS)
     parts = [losses[start : start + width] for start in range(0, len(losses), width)]
     return [round(fmean(part), DIGITS) for part in parts]
 
 
 def counts() -> str:
-    """How many claims come to which verdict."""
+    """Return the number of claims with each verdict."""
     results = Results.read()
     found = [claim.verdict(results) for claim in _claims()]
     each = ", ".join(f"{found.count(verdict)} *{verdict}*" for verdict in Verdict)
@@ -453,7 +453,7 @@ def counts() -> str:
 
 
 def group_table(group: str) -> str:
-    """The claims of a group, as a table in Markdown."""
+    """Return the claims of a group, as a table in Markdown."""
     results = Results.read()
     header = "| claim | source | setting of the source | command | result | verdict |"
     rows = [_table_row(claim, results) for claim in _claims() if claim.group == group]
@@ -461,13 +461,13 @@ def group_table(group: str) -> str:
 
 
 def losses_table() -> str:
-    """The loss over the last places at each length, of all that was trained on text."""
+    """Return the loss over the last positions at each length, for all models of text."""
     results = Results.read()
     return _lengths_table([row for row in results.rows if results.task(row) == "text"], results)
 
 
 def answers_table() -> str:
-    """The share of right answers at each length, of all that was trained on tasks."""
+    """Return the share of right answers at each length, for all models of tasks."""
     results = Results.read()
     return _lengths_table([row for row in results.rows if results.task(row) != "text"], results)
 
@@ -486,7 +486,7 @@ def _lengths_table(rows: Sequence[Row], results: Results) -> str:
 
 
 def versions() -> str:
-    """What the numbers were measured with."""
+    """Return the versions and the machine of the measurements."""
     first = next(iter(Results.read().saved["runs"].values()))["results"][0]["environment"]
     names = ", ".join(f"{name} {first[name]}" for name in ("posenc", "torch", "numpy"))
     return f"Measured with {names}, on the CPU."

@@ -69,7 +69,7 @@ def rows(positions):
 
 
 def outcome(command: str, length: int) -> tuple[str, str]:
-    """What a command does at a length, and the line in which it refuses.
+    """Return the outcome of a command at a length, and its error line.
 
     Raises: AssertionError where it does not end in an answer or a line of posenc.
     """
@@ -112,13 +112,13 @@ def outcome(command: str, length: int) -> tuple[str, str]:
 
 
 def row(outcomes: list[tuple[str, str]]) -> list[str]:
-    """The entries of a command: what it does at each length, and the first line of refusal."""
+    """Return the entries of a command: its outcome at each length, and its first error line."""
     line = next((line for _, line in outcomes if line), "")
     return [*(kind for kind, _ in outcomes), f"`{line}`" if line else ""]
 
 
 def table(rows: dict[str, list[str]]) -> str:
-    """The page's table of what was seen."""
+    """Return the page's table of outcomes."""
     head = ["command", "run as", *SIZES.values(), "message"]
     lines = [
         head,
@@ -129,7 +129,7 @@ def table(rows: dict[str, list[str]]) -> str:
 
 
 def said(page: str) -> dict[str, list[str]]:
-    """What the page's table says of each command."""
+    """Return the row of each command in the page's table."""
     found = re.findall(r"^\| `([\w-]+)` \| `[^`]*` \| (.*) \|$", page, re.MULTILINE)
     return {name: cells.split(" | ") for name, cells in found}
 

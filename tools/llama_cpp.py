@@ -370,7 +370,7 @@ _COMMON = (
 
 
 def _function(text: str, beginning: str) -> str:
-    """A function's text, from its beginning to its last brace; empty where there is none."""
+    """Return a function's text up to its last brace; empty if there is none."""
     start = text.find(beginning)
     if start < 0:
         return ""
@@ -406,7 +406,7 @@ class Source:
         self.headers = headers
 
     def program(self) -> str:
-        """The functions that read metadata, beside the stand-in for a file."""
+        """Return llama.cpp's functions that read metadata, with a stand-in for the file."""
         architectures = (self.folder / "llama-arch.cpp").read_text("utf-8")
         types = _function((self.folder / "llama-model.h").read_text("utf-8"), "enum llm_type")
         operations = _function(
@@ -470,7 +470,7 @@ class Source:
         return "\n".join([*parts, _MAIN])
 
     def answers(self) -> Iterator[list[str]]:
-        """What the program says of each architecture in each state, in order."""
+        """Yield the program's answer for each architecture and state, in order."""
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
             for name, text in _STUBS.items():
@@ -507,7 +507,7 @@ def _words(key: str, value: Any) -> str:
 
 
 def _fields(printed: list[str]) -> tuple[str, dict[str, Any]]:
-    """The rope type, and what is not as the struct begins, of a line of the program."""
+    """Return the rope type and the changed fields of the struct, from a line of the program."""
     error, rope_type, *values = printed
     numbers = [*values[:7], *values[10:22]]
     found: dict[str, Any] = {} if not error else {"error": error}
@@ -525,7 +525,7 @@ def _fields(printed: list[str]) -> tuple[str, dict[str, Any]]:
 
 
 def _arguments(text: str) -> Iterator[tuple[str, list[str]]]:
-    """The calls of ggml's rotations in a text, and their arguments."""
+    """Yield the calls of ggml's rotations in a text, with their arguments."""
     for match in re.finditer(r"\b(ggml_rope(?:_ext|_multi)?)\(", text):
         depth, end, parts = 1, match.end(), [""]
         while depth:
@@ -540,7 +540,7 @@ def _arguments(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def graph_facts(source: Source, name: str) -> dict[str, Any]:
-    """What an architecture's graph gives to ggml, and which tensors it looks for, off its text."""
+    """Return the arguments of ggml's calls in a graph's text, and the tensors it looks for."""
     graph = made = source.classes[name]
     while inherited := re.search(
         r"using graph = (\w+)::graph", _function(source.headers, f"struct {graph} : public")
@@ -589,7 +589,7 @@ def graph_facts(source: Source, name: str) -> dict[str, Any]:
 
 
 def facts(source: Source) -> Iterator[dict[str, Any]]:
-    """What llama.cpp makes of each architecture, in each state of the probes."""
+    """Yield how llama.cpp reads each architecture in each state of the probes."""
     answers = source.answers()
     for name in source.classes:
         probes: dict[str, Any] = {}

@@ -30,7 +30,7 @@ NAME = "llama_cpp_files"
 
 
 def written(config: Mapping[str, Any]) -> bytes:
-    """The file that the converter writes of a config.
+    """Return the file that the converter writes of a config.
 
     Raises: whatever it does.
     """
@@ -58,7 +58,7 @@ def written(config: Mapping[str, Any]) -> bytes:
 
 
 def answered(case: Mapping[str, Any]) -> tuple[dict[str, Any], bytes | None]:
-    """A case with what the converter makes of it."""
+    """Return a case with the converter's answer, and the bytes of the file."""
     asked = {key: case[key] for key in ("name", "config")}
     try:
         content = written(case["config"])

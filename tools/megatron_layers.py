@@ -54,7 +54,7 @@ _ALONE = SimpleNamespace(size=lambda: 1)
 
 
 def provider_of(file: Path) -> type:
-    """A class of the fields of GPTModelProvider, with the defaults that stand there."""
+    """Return a class with the fields and defaults of GPTModelProvider."""
     tree = ast.parse(file.read_text("utf-8"))
     classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
     own = next(node for node in classes if node.name == "GPTModelProvider")
@@ -67,7 +67,7 @@ def provider_of(file: Path) -> type:
 
 
 def turn(values: dict[str, Any], _layer: int, _length: int | None) -> Turn:
-    """How a layer rotates, or how the bridge or the rotation fails."""
+    """Return the rotation of a layer."""
     import torch
     import transformers
 

@@ -57,7 +57,7 @@ _FILLED = {"int": 8, "float": 1.0, "bool": True, "str": "silu"}
 
 
 def filled_in(values: dict[str, Any], arguments: Any) -> dict[str, Any]:
-    """A config with small sizes where the class needs such as say nothing of the rotation."""
+    """Return a config with small values for required sizes that do not affect the rotation."""
     more: dict[str, Any] = {}
     for field in dataclasses.fields(arguments):
         needed = field.default is field.default_factory is dataclasses.MISSING
@@ -71,7 +71,7 @@ def filled_in(values: dict[str, Any], arguments: Any) -> dict[str, Any]:
 
 
 def arguments_of(values: dict[str, Any], module: Any) -> Any:
-    """What a model is built from; one of text and images takes its text model's from an object."""
+    """Return the arguments of a model; a multimodal one has those of its text model inside."""
     kind = module.ModelArgs
     if "text_config" not in {field.name for field in dataclasses.fields(kind)}:
         return kind.from_dict(filled_in(values, kind))
@@ -82,7 +82,7 @@ def arguments_of(values: dict[str, Any], module: Any) -> Any:
 
 
 def attention_of(layer: Any) -> Any:
-    """The part of a layer that rotates queries; None of a layer without."""
+    """Return the part of a layer that rotates queries, or None."""
     for name in ("self_attn", "attention", "self_attention", "attn"):
         if name in layer:
             return layer[name]
@@ -90,7 +90,7 @@ def attention_of(layer: Any) -> Any:
 
 
 def turn(values: dict[str, Any], number: int, length: int | None) -> Turn | None:
-    """How a layer rotates unit vectors at position 1."""
+    """Return the rotation of a layer."""
     mx = importlib.import_module("mlx.core")
     kind = values["model_type"]
     module = importlib.import_module(f"mlx_lm.models.{RENAMED.get(kind, kind)}")
@@ -113,7 +113,7 @@ def turn(values: dict[str, Any], number: int, length: int | None) -> Turn | None
 
 
 def rotation_of(attention: Any) -> Any:
-    """The rotation of an attention that uses it."""
+    """Return the rotation of an attention, or None if it uses none."""
     if attention is None or not getattr(attention, "use_rope", True):
         return None
     if getattr(attention, "is_local_attention", True) is False:  # AFMoE's full layers
@@ -125,7 +125,7 @@ def rotation_of(attention: Any) -> Any:
 
 
 def width_of(attention: Any, rotation: Any) -> int:
-    """The columns that the rotation is given."""
+    """Return the number of columns that the rotation gets."""
     for name in ("qk_rope_head_dim", "head_dim", "head_size"):
         if getattr(attention, name, None) is not None:
             return int(getattr(attention, name))

@@ -35,7 +35,7 @@ _LAYER = re.compile(r"/model/layers\.(\d+)/attn/")
 
 
 def reader(folder: Path) -> Callable[[dict[str, Any]], Iterable[Turned]]:
-    """What builds the graph of a case and reads off it what each layer rotates by."""
+    """Return a function that builds the graph of a case and yields its layers' rotations."""
     sys.path.insert(0, str(folder))
     builder = importlib.import_module("builder")
 
@@ -47,7 +47,7 @@ def reader(folder: Path) -> Callable[[dict[str, Any]], Iterable[Turned]]:
 
 
 def _graph(builder: Any, config: Mapping[str, Any]) -> Any:
-    """The graph that ``create_model`` makes of a config, with random weights."""
+    """Return the graph that ``create_model`` makes for a config, with random weights."""
     transformers = importlib.import_module("transformers")
     base = importlib.import_module("builders.base").Model
     mistral = importlib.import_module("builders.mistral").Mistral3TextModel
@@ -95,7 +95,7 @@ def _headed(text: Any, config: Any) -> Any:
 
 
 def _turned(graph: Any, config: Mapping[str, Any], lengths: list[int | None]) -> Iterator[Turned]:
-    """What the layers of a graph rotate by, at each of some lengths."""
+    """Yield the rotations of the layers of a graph at some lengths."""
     turning: dict[int, list[Any]] = defaultdict(list)
     for node in graph:
         place = _LAYER.match(node.name or "")
@@ -109,7 +109,7 @@ def _turned(graph: Any, config: Mapping[str, Any], lengths: list[int | None]) ->
 
 
 def _tables(node: Any) -> list[Any]:
-    """The two inputs of a node that hold cosines and sines; none where it does not rotate."""
+    """Return the two inputs of a node with cosines and sines; none if it does not rotate."""
     attributes = {name: each.value for name, each in node.attributes.items()}
     if node.op_type == "GroupQueryAttention":
         return list(node.inputs[7:9]) if attributes.get("do_rotary") else []
@@ -127,7 +127,7 @@ def _one(layer: int, node: Any, length: int | None) -> Turned:
 
 
 def _table(value: Any, length: int | None) -> Any:
-    """A table (positions, pairs): an initializer, or of the branch that a length takes."""
+    """Return a table (positions, pairs): an initializer, or that of a length's branch."""
     if value.const_value is not None:
         return value.const_value.numpy()
     chosen = value.producer()

@@ -87,7 +87,7 @@ def main(folder: str, versions: Sequence[str]) -> None:
 
 
 def built(sdist: Path, env: Mapping[str, str]) -> Path:
-    """The wheel that is built from a source distribution, beside it."""
+    """Build a wheel from a source distribution, beside it, and return its path."""
     before = {*sdist.parent.glob("*.whl")}
     run(UV, "build", "--quiet", "--wheel", "--out-dir", sdist.parent, sdist, env=env)
     (wheel,) = {*sdist.parent.glob("*.whl")} - before
@@ -120,7 +120,7 @@ def check_files_for_others() -> None:
 
 
 def installed(home: Path, wheel: Path, python: str) -> Iterator[tuple[Path, Path]]:
-    """Of pip, pipx and uv: where commands lie, and the interpreter of the environment made."""
+    """Yield the folder of commands and the interpreter, as pip, pipx and uv install them."""
     run(python, "-m", "venv", home / "pip")
     own = home / "pip" / "bin" / "python"
     run(own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel)

@@ -71,7 +71,7 @@ SMALL = {"vocab_size": 64, "num_hidden_layers": 1, "encoder_layers": 1, "decoder
 
 
 def of_images(case: dict[str, Any]) -> list[list[int]]:
-    """The ids of a prompt with images or videos, (3, tokens)."""
+    """Return the ids of a prompt with images or videos, (3, tokens)."""
     kind = case["config"]["model_type"]
     folder = OMNI.get(kind, kind)
     module = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
@@ -118,7 +118,7 @@ def of_images(case: dict[str, Any]) -> list[list[int]]:
 
 
 def spoken(types_of_tokens: Sequence[int]) -> list[int]:
-    """Tokens of a prompt of Qwen2.5-Omni: the one before a grid starts it."""
+    """Return the tokens of a prompt of Qwen2.5-Omni, with a start token before each grid."""
     start = TOKENS["vision_start_token_id"]
     following = [*types_of_tokens[1:], 0]
     named = {1: TOKENS["image_token_id"], 2: TOKENS["video_token_id"]}
@@ -133,7 +133,7 @@ class _SeenError(Exception):
 
 
 def of_encoder(case: dict[str, Any], mask: Sequence[int]) -> list[list[int]]:
-    """The ids that an encoder gives text with padding, (1, tokens)."""
+    """Return the ids that an encoder gives text with padding, (1, tokens)."""
     auto = importlib.import_module("transformers")
     kind, pad = case["config"]["model_type"], 1
     config = auto.AutoConfig.for_model(kind, pad_token_id=pad, **SMALL)
@@ -160,7 +160,7 @@ def of_encoder(case: dict[str, Any], mask: Sequence[int]) -> list[list[int]]:
 
 
 def of_text(case: dict[str, Any]) -> list[list[int]]:
-    """The ids of text with padding, (1, tokens)."""
+    """Return the ids of text with padding, (1, tokens)."""
     (count,) = case["text"]
     mask = [0] * case["left"] + [1] * count + [0] * case["right"]
     kind = case["config"]["model_type"]
@@ -180,7 +180,7 @@ def of_text(case: dict[str, Any]) -> list[list[int]]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Ask transformers, and write or compare; the status is 1 where bytes differ."""
+    """Run transformers, and write or compare the golden; return 1 if bytes differ."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
     options = parser.parse_args(arguments)

@@ -27,7 +27,7 @@ _LARGEST = 12
 
 
 def registry(statement: dict[str, Any], _stored: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Every model type of transformers, and what those that do not rotate are made of."""
+    """Return every model type of transformers, and the parts of those that do not rotate."""
     import transformers
 
     statement["transformers"] = transformers.__version__
@@ -40,7 +40,7 @@ def registry(statement: dict[str, Any], _stored: Mapping[str, Any]) -> Mapping[s
 
 
 def _made_of(model_type: str) -> dict[str, Any]:
-    """Whether a model attends and its tables, empty where it cannot be built."""
+    """Return whether a model has attention, and its tables; empty if it cannot be built."""
     import torch
 
     for build in _classes(model_type):
@@ -59,7 +59,7 @@ def _made_of(model_type: str) -> dict[str, Any]:
 
 
 def _classes(model_type: str) -> Iterator[Any]:
-    """What builds a model of a type, the plainest class first."""
+    """Yield the classes that can build a model of a type, the plainest first."""
     from transformers import CONFIG_MAPPING, PreTrainedModel
 
     try:

@@ -31,7 +31,7 @@ _DPI = 100
 
 
 def printed(arguments: Sequence[str]) -> str:
-    """What posenc prints with these arguments in a terminal that shows all colours.
+    """Return the output of posenc for these arguments in a terminal with all colours.
 
     Raises: CalledProcessError where it ends with a status other than 0 and 1.
     """

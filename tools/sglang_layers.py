@@ -179,13 +179,13 @@ def install(folder: Path) -> Build:
 
 
 def named(path: str, *, within: str) -> Any:
-    """An object of sglang: ``llama.LlamaDecoderLayer`` within models."""
+    """Return an object of sglang, such as ``llama.LlamaDecoderLayer`` within models."""
     module, _, name = path.rpartition(".")
     return getattr(importlib.import_module(f"sglang.srt.{within}.{module}"), name)
 
 
 def config_of(values: Mapping[str, Any]) -> Any:
-    """The config object that sglang gets from a config.json."""
+    """Return the config object that sglang gets from a config.json."""
     from transformers import AutoConfig
 
     with tempfile.TemporaryDirectory() as folder:
@@ -204,7 +204,7 @@ def config_of(values: Mapping[str, Any]) -> Any:
 
 @functools.cache
 def decoder(model_type: str) -> Any:
-    """The class that builds a layer, without what rotates nothing."""
+    """Return the class that builds a layer, without its parts that do not rotate."""
     kind = named(DECODERS[model_type], within="models")
     module = sys.modules[kind.__module__]
     for name, member in vars(module).copy().items():
@@ -214,7 +214,7 @@ def decoder(model_type: str) -> Any:
 
 
 def built(config: Any, layer: int, given_config: Any) -> Any:
-    """A layer of a model, built from the config that it is given."""
+    """Return a layer of a model, built from the config that it is given."""
     kind = decoder(config.model_type)
     wanted = inspect.signature(kind.__init__).parameters
     if "layer_id" not in wanted and "idx" not in wanted:
@@ -224,7 +224,7 @@ def built(config: Any, layer: int, given_config: Any) -> Any:
 
 
 def turn(values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
-    """How a layer rotates unit vectors at position 1, in a batch of a length."""
+    """Return the rotation of a layer in a batch of a length."""
     kept = importlib.import_module("sglang.srt.layers.rotary_embedding.factory")
     vars(kept)["_ROPE_DICT"].clear()
     whole = config_of(values)
@@ -244,7 +244,7 @@ def turn(values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
 
 
 def _extended(whole: Any, text: Any) -> Any:
-    """The config of a whole model with what its text model's says, as its config reader has it."""
+    """Return the config of a whole model with its text model's keys, as sglang reads it."""
     for key, value in vars(text).items():
         if value is not None and not hasattr(whole, key):
             setattr(whole, key, value)
@@ -252,7 +252,7 @@ def _extended(whole: Any, text: Any) -> Any:
 
 
 def _as_stored(config: Any) -> str:
-    """Which columns of Llama 4's files rotate together: the loader of its images' class moves rows.
+    """Return the layout of Llama 4's files, whose rows the multimodal class's loader moves.
 
     The halves of what it moves are the pairs of what is stored.
     """
@@ -268,7 +268,7 @@ def _as_stored(config: Any) -> str:
 
 
 def _gemma3(model: Any, config: Any, layer: int, length: int | None) -> Turn:
-    """Gemma 3, whose model computes cosines and sines for its layers."""
+    """Return the rotation of Gemma 3, whose model computes cosines and sines for its layers."""
     sliding = config.layer_types[layer] == "sliding_attention"
     rotary = model.rotary_emb_local if sliding else model.rotary_emb
     vectors = torch.eye(config.head_dim)

@@ -10,7 +10,7 @@ SHIM = "https://unpkg.com/iframe-worker/shim"
 
 
 def own(page: str, depth: int) -> str:
-    """A page that fetches no script and no style from elsewhere.
+    """Return a page without scripts and styles from other sites.
 
     Raises: ValueError where it would still fetch one.
     """
@@ -22,10 +22,10 @@ def own(page: str, depth: int) -> str:
 
 
 def on_post_page(output: str, *, page: Any, **_: Any) -> str:
-    """The page, as mkdocs calls this for each."""
+    """Return a page; mkdocs calls this for each one."""
     return own(output, page.url.count("/"))
 
 
 def on_post_template(output_content: str, **_: Any) -> str:
-    """A page of the theme's own, as mkdocs calls this for each."""
+    """Return a page of the theme; mkdocs calls this for each one."""
     return own(output_content, 0)

@@ -38,7 +38,7 @@ class Nothing:
         return 1 if "size" in name else 0 if "rank" in name else Nothing(name)
 
     def __call__(self, *arguments: Any, **_options: Any) -> Any:
-        """A function as it is, where it is decorated; else nothing."""
+        """Return a decorated function unchanged; for other arguments, nothing."""
         if len(arguments) == 1 and callable(arguments[0]):  # a decorator
             return arguments[0]
         if self.__name__.startswith(NO):
@@ -77,7 +77,7 @@ class Part(nn.Module, metaclass=Kind):  # type: ignore[misc]
         return getattr(Nothing(), name)
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Nothing, of a stand-in."""
+        """Return nothing if this is a stand-in."""
         if type(self).__dict__.get("stands_in"):
             return Nothing()(*arguments, **options)
         return super().__call__(*arguments, **options)
@@ -132,7 +132,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, name: str, _path: Any = None, _target: Any = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The module of a name below the engine, or of a package that is absent."""
+        """Return the module of a name below the engine, or of an absent package."""
         if name.partition(".")[0] not in self.tops:
             return None
         below = name.removeprefix(self.engine)
@@ -151,11 +151,11 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return spec
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        """An empty stand-in."""
+        """Return an empty stand-in."""
         return StandIn(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Nothing is run."""
+        """Run nothing."""
 
 
 def _within(name: str, parts: Sequence[str]) -> bool:
@@ -163,7 +163,7 @@ def _within(name: str, parts: Sequence[str]) -> bool:
 
 
 def function_of(file: Path, name: str, **scope: Any) -> Any:
-    """A function of a file, compiled alone."""
+    """Return a function of a file, compiled alone."""
     tree = ast.parse(file.read_text("utf-8"))
     tree.body = [
         node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name

@@ -121,7 +121,7 @@ class LatentAttention(Attention):
 
     @property
     def is_lite(self) -> bool:
-        """Whether queries are made of no latent of their own."""
+        """Whether queries have no latent vector."""
         return self.given["q_lora_rank"] is None
 
 
@@ -145,14 +145,14 @@ class OnAProcessor:
 
     @staticmethod
     def tensor(values: Any, *, device: str, **options: Any) -> Any:
-        """A tensor, whatever device is asked for."""
+        """Return a tensor on the CPU."""
         del device
         return torch.tensor(values, **options)
 
 
 @functools.cache
 def engine(folder: Path) -> dict[str, Any]:
-    """What is taken of TensorRT-LLM's files, by name."""
+    """Return the needed objects of TensorRT-LLM's files by name."""
     scope: dict[str, Any] = {
         "math": math,
         "np": np,
@@ -191,7 +191,7 @@ def engine(folder: Path) -> dict[str, Any]:
 
 
 def turn(folder: Path, values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
-    """How a layer rotates, by the row of its table for position 1.
+    """Return the rotation of a layer, from the row of its table for position 1.
 
     Raises: NotImplementedError for an extension that a kernel applies, which is not run.
     """

@@ -44,7 +44,7 @@ def _modeling(model_type: str) -> Any:
 
 
 def rotary_of(config: Any, layer: int) -> Any:
-    """The rotary module that rotates the queries of a layer."""
+    """Return the rotary module that rotates the queries of a layer."""
     from transformers import AutoModel
 
     if config.model_type in ("gemma3_text", "olmo3"):  # one module for each type of layers
@@ -65,14 +65,14 @@ def rotary_of(config: Any, layer: int) -> Any:
 
 
 def turn(values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
-    """How a layer rotates unit vectors at position 1."""
+    """Return the rotation of a layer."""
     from transformers import AutoConfig
 
     return turn_of_config(AutoConfig.for_model(**values), layer, length)
 
 
 def turn_of_config(config: Any, layer: int, length: int | None) -> Turn:
-    """How a layer of transformers' own rotations unit vectors at position 1."""
+    """Return the rotation of a layer of transformers."""
     module = _modeling(config.model_type)
     rotary = rotary_of(config, layer)
     width = getattr(config, "qk_rope_head_dim", None) or getattr(config, "head_dim", None)
@@ -98,7 +98,7 @@ def turn_of_config(config: Any, layer: int, length: int | None) -> Turn:
 
 
 def _takes_all(module: Any) -> bool:
-    """Whether the function itself leaves the columns that do not rotate as they are."""
+    """Return whether the function itself leaves unrotated dimensions unchanged."""
     names = module.apply_rotary_pos_emb.__code__.co_varnames
     return "q_pass" in names or hasattr(module, "_apply_rotary_emb")  # gpt-oss, by halves
 

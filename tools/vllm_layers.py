@@ -124,12 +124,12 @@ class CustomOp(nn.Module):  # type: ignore[misc]
 
     @staticmethod
     def register(_name: str, **_options: Any) -> Any:
-        """A class as it is."""
+        """Return a decorator that returns the class unchanged."""
         return lambda kind: kind
 
     @classmethod
     def enabled(cls) -> bool:
-        """No kernel is."""
+        """Return false: no kernel is enabled."""
         return False
 
 
@@ -166,13 +166,13 @@ CURRENT: list[Any] = [None]
 
 
 def named(path: str, *, within: str = "model_executor.models") -> Any:
-    """An object of vLLM: ``llama.LlamaDecoderLayer`` within its models."""
+    """Return an object of vLLM, such as ``llama.LlamaDecoderLayer`` within its models."""
     module, _, name = path.rpartition(".")
     return getattr(importlib.import_module(f"vllm.{within}.{module}"), name)
 
 
 def config_of(values: Mapping[str, Any]) -> Any:
-    """The config object that vLLM gets from a config.json."""
+    """Return the config object that vLLM gets from a config.json."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "config.json").write_text(json.dumps(values), "utf-8")
         return named("config.get_config", within="transformers_utils")(folder, False)
@@ -180,7 +180,7 @@ def config_of(values: Mapping[str, Any]) -> Any:
 
 @functools.cache
 def decoder(model_type: str) -> Any:
-    """The class that builds a layer, without what rotates nothing."""
+    """Return the class that builds a layer, without its parts that do not rotate."""
     kind = named(DECODERS[model_type])
     for module in {
         sys.modules[each.__module__] for each in kind.__mro__ if "vllm" in each.__module__
@@ -195,7 +195,7 @@ _TURNS_NOTHING = re.compile("(MLP|MoE|Moe|MoeBlock|MLPBlock|(?<!MixtureOf)Expert
 
 
 def built(config: Any, layer: int) -> Any:
-    """A layer of a model."""
+    """Return a layer of a model."""
     kind = decoder(config.model_type)
     settings = Settings(config)
     CURRENT[0] = settings
@@ -213,7 +213,7 @@ def built(config: Any, layer: int) -> Any:
 
 
 def _ernie(layer: Any) -> None:
-    """What Ernie's model changes of the layers that Llama's builds."""
+    """Apply the changes of Ernie's model to a layer of Llama's."""
     kind, parent = named("ernie45.Ernie4_5ForCausalLM"), named("llama.LlamaForCausalLM")
 
     def take(model: Any, **_settings: Any) -> None:
@@ -243,7 +243,7 @@ class ModelSettings(Nothing):
 
 
 def longest(config: Any) -> int:
-    """The context that vLLM allocates by default."""
+    """Return the context that vLLM allocates by default."""
     reading = importlib.import_module("vllm.transformers_utils.config")
     convertors = importlib.import_module("vllm.transformers_utils.model_arch_config_convertor")
     kinds, usual = convertors.MODEL_ARCH_CONFIG_CONVERTORS, convertors.ModelArchConfigConvertorBase
@@ -263,7 +263,7 @@ def longest(config: Any) -> int:
 
 
 def turn(values: dict[str, Any], layer: int, _length: int | None) -> Turn | None:
-    """How a layer rotates unit vectors at position 1."""
+    """Return the rotation of a layer."""
     rotary_package = importlib.import_module("vllm.model_executor.layers.rotary_embedding")
     vars(rotary_package)["_ROPE_DICT"].clear()
     config = config_of(values).get_text_config()
@@ -285,7 +285,7 @@ def turn(values: dict[str, Any], layer: int, _length: int | None) -> Turn | None
 
 
 def _as_stored(config: Any) -> str:
-    """Which columns of Llama 4's files rotate together: its loader moves the rows of q and k.
+    """Return the layout of Llama 4's files, whose loader moves the rows of q and k.
 
     The halves of what it moves are the pairs of what is stored.
     """
