@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from benchmarks.sizes import Sizes
 
 RESULT = Path(__file__).parent / "results" / "measured.json"
-"""What docs/performance.md is made of."""
+"""The source of docs/performance.md."""
 HISTORY = RESULT.parent / "history"
 """Every whole run, by version and day."""
 

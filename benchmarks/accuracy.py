@@ -1,4 +1,4 @@
-"""How wrong each contender's entries are, judged by mpmath."""
+"""Measure the errors of each contender with mpmath."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Values = Callable[[Sequence[int]], "NDArray[np.float64]"]
 
 @dataclass(frozen=True)
 class Found:
-    """How wrong entries near a position are: absolutely, in ulp, and how many."""
+    """The errors of entries near a position: absolute, in ulp, and their number."""
 
     position: int
     cells: int
@@ -52,9 +52,9 @@ class Found:
 
 @dataclass(frozen=True)
 class Contender:
-    """What computes cosines, then sines, of positions, stored in ``dtype``.
+    """Code that computes cosines, then sines, of positions, stored in ``dtype``.
 
-    ``missing`` says what it lacks here; ``last`` is the last position it can be asked for.
+    ``missing`` names what is not installed; ``last`` is the last supported position.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """A contender's errors near each position, or why there are none."""
+    """A contender's errors near each position, or the reason why there are none."""
 
     name: str
     dtype: str
@@ -77,7 +77,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Judged:
-    """The accuracy of all contenders, and how it was found."""
+    """The accuracy of all contenders, and the method."""
 
     title: str
     how: str

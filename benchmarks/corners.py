@@ -1,4 +1,4 @@
-"""What is done beside large tables: checks, biases, narrow tables, steps, precisions."""
+"""Measure work beside large tables: checks, biases, narrow tables, steps and precisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the numbers depend on: processor and versions, but nothing that names a place."""
+"""Describe the machine of a measurement: processor and versions, without names of places."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from posenc_cli import __version__
 from posenc_cli.encoding.engine import processors
 
 BUSY = 0.5
-"""Processes a core, others' included, from which a run is not to be trusted."""
+"""Load per core, including other processes, above which a run is not reliable."""
 LIBRARIES = (
     "numpy",
     "torch",

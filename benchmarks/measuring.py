@@ -1,6 +1,6 @@
-"""Measuring one thing against another, and what a measurement is.
+"""Measure one function relative to another, and define what a measurement is.
 
-Owns the only timing code of the benchmarks: :func:`paired`.
+All timing of the benchmarks is in :func:`paired`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Unit = Literal["×", "MiB"]
 
 @dataclass(frozen=True)
 class Spread:
-    """What several repetitions gave: the middle one and both ends."""
+    """The median, minimum and maximum of several repetitions."""
 
     median: float
     min: float
@@ -45,7 +45,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds of several functions that took turns: the n-th of each are of the same round."""
+    """Seconds of functions that ran in turn: the n-th of each are of one round."""
 
     seconds: Mapping[str, Sequence[float]]
 
@@ -103,9 +103,9 @@ class Goal:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was measured (``name``, ``dtype``, ``threads``), against what, and what came out.
+    """A measurement (``name``, ``dtype``, ``threads``), its baseline, and its result.
 
-    ``spread`` is None where it could not be measured here; ``note`` says why, or what to know.
+    ``spread`` is None if it could not be measured; ``note`` has the reason, or a remark.
     """
 
     name: str
@@ -127,7 +127,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Section:
-    """Measurements that belong together, and how they were made."""
+    """Measurements that belong together, and their method."""
 
     title: str
     how: str

@@ -1,4 +1,4 @@
-"""The other contenders: textbook code, and the libraries that are installed.
+"""Define the other contenders: textbook code, and the installed libraries.
 
 Each is written as its users write it. Torch and the libraries are imported only when used.
 """
@@ -119,7 +119,7 @@ def positional_encodings(positions: NDArray[np.int64]) -> Any:
 
 @dataclass(frozen=True)
 class Library:
-    """A library that computes such tables: what it needs, and how many times it gives each value.
+    """A library that computes such tables: its packages, and how often it repeats each value.
 
     ``pairs`` turns what it gives into cosines, then sines, as float64. ``last`` is the last
     position it can be asked for (it may compute all up to there); ``speed`` says whether its time

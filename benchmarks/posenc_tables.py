@@ -1,4 +1,4 @@
-"""posenc as a contender: its engines, and the two ways its tables are drawn."""
+"""Define posenc as a contender: its engines, and the two ways to compute its tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole processes: how long they take to start, and how much memory they need."""
+"""Measure whole processes: start-up time and memory."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ NUMPY_GOALS = {
     },
 }
 PYTHON_GOALS = {HELP: Goal("at most", 3.0), VERSION: Goal("at most", 1.5)}
-"""What a start may take, as multiples of ``import numpy`` and of a Python that does nothing."""
+"""Limits of a start, as multiples of ``import numpy`` and of an idle Python."""
 CALLED_GOALS = {"numpy": Goal("at most", 3.0), "torch": Goal("at most", 1.5)}
-"""What rope-check of a right function may take, as a multiple of importing its library."""
+"""Limit of rope-check for a correct function, as a multiple of importing its library."""
 
 CALLED = """
 import {library} as xp
@@ -116,9 +116,9 @@ PICTURES = {
     "posenc heatmap -s rope --out x.png": Goal("at most", 1.3),
     "posenc heatmap -s alibi --heads 64 --out x.png": Goal("at most", 3.0),
 }
-"""What a picture may take, as a multiple of saving an empty figure with matplotlib."""
+"""Limit of a picture, as a multiple of saving an empty figure with matplotlib."""
 MEMORY_GOALS = {65_536: Goal("at most", 12.0), sys.maxsize: Goal("at most", 16.0)}
-"""What a table of up to so many rows may take beyond ``import numpy``, in MiB."""
+"""Limits of memory beyond ``import numpy``, in MiB, by the number of rows."""
 
 # What a process was before it ran its program counts into its peak, and this one may be large: a
 # small one in between starts it.

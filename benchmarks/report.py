@@ -1,6 +1,6 @@
-"""Results as text for a terminal, as strict JSON, and as Markdown for the pages.
+"""Format results as text for a terminal, as strict JSON, and as Markdown for the pages.
 
-Results are plain values, as JSON holds them, so that a saved result gives the same section again.
+Results are plain JSON values, so a saved result gives the same section again.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Results = dict[str, Any]
 WIDTH = 100
 NO_VALUE = "–"
 SHARED = (1, 2, 3, 6)
-"""Columns of a table of measurements that need not be there where all rows say the same."""
+"""Columns of a table of measurements that are left out if all rows have one value."""
 
 LABELS = {1048575: "2^20−1", 2**24 + 1: "2^24+1", 2**31: "2^31", 2**53 - 1: "2^53−1"}
-"""How positions near powers of two are written."""
+"""The text of positions near powers of two."""
 
 
 def as_plain(section: Section | Judged) -> Results:

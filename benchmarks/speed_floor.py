@@ -1,4 +1,4 @@
-"""How fast a table is computed into memory that is there, as multiples of filling that memory."""
+"""Measure tables in existing memory, as multiples of filling that memory."""
 
 from __future__ import annotations
 

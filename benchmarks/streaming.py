@@ -1,4 +1,4 @@
-"""How fast a table reaches a file in memory, against writing zeros there."""
+"""Measure how fast a table reaches a file in memory, relative to writing zeros there."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ HOW = (
 
 @dataclass(frozen=True)
 class Place:
-    """Where files go, and what to call it."""
+    """The folder of files, and its name in reports."""
 
     folder: Path
     name: str

@@ -1,12 +1,12 @@
-"""Ask candle's own model code by which frequencies its layers rotate, on a machine with rustc.
+"""Record the rotations of candle's own model code, on a machine with rustc.
 
 Usage: python -m tools.candle_layers FOLDER [--check]
 
-FOLDER is candle's source. The lines of a model's file that compute its frequencies are compiled as
-they stand, in a program that has nothing else of it; what serde asks of a config is read off the
-struct: a field that is no Option and has no default must be there, and unknown keys are passed
-over. Which columns rotate together is the function that the file calls. The answers go to
-tests/golden/engines_candle.json and .npz; ``--check`` compares them with these.
+FOLDER is candle's source. The lines of a model's file that compute its frequencies are compiled in
+a small program. The fields that serde requires are read from the struct: a field without Option and
+without a default must be present, and unknown keys are ignored. The function that the file calls
+shows the layout. The answers go to tests/golden/engines_candle.json and .npz; ``--check`` compares
+them with these files.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tools.engine_layers import Build, Turn, main, remade
 
 GOLDEN = "engines_candle"
 FILES = {"glm4": "glm4_new", "qwen3_moe": "qwen3"}
-"""The file of a model type, where it has another name."""
+"""The file of a model type, if it has another name."""
 SPEAKING = (
     *("hidden_size", "num_attention_heads", "head_dim", "rope_theta", "partial_rotary_factor"),
     "max_position_embeddings",
 )
-"""Fields that say something of the rotation; of others small sizes stand in."""
+"""Fields that affect the rotation; others get small values."""
 SCALING = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
 _FOLDER: list[Path] = []
 

@@ -1,4 +1,4 @@
-"""The claims of docs/ledger.md, each with its source, and what tools/ledger.py compares it with."""
+"""List the claims of docs/ledger.md, each with its source and the runs that test it."""
 
 from __future__ import annotations
 

@@ -2,12 +2,12 @@
 
 Usage: python -m tools.conventions [--check | --environments FOLDER]
 
-Each library is installed at the version that `ENVIRONMENTS` names, in a virtual environment of its
-own kind below FOLDER, and its own code computes: the definitions of one file, run one by one, so
-that a library whose other imports are missing still gives its function. The rows that posenc is
-compared with go to tests/golden/conventions.npz, what was measured to conventions.json beside it,
-and both to the page. ``--check`` installs nothing and says whether the page is what those files and
-posenc_cli/configs/library_functions.json say. Which call makes a table: tools/conventions_calls.py.
+Each library is installed at the version of `ENVIRONMENTS`, in a virtual environment below FOLDER.
+The statements of one file run one by one, so a function works even if other imports of its library
+are missing. The rows to compare go to tests/golden/conventions.npz, the measurements to
+conventions.json beside it, and both to the page. ``--check`` installs nothing, and reports whether
+the page agrees with those files and with posenc_cli/configs/library_functions.json. The calls are
+in tools/conventions_calls.py.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ PAGE = ROOT / "docs" / "conventions.md"
 STATEMENT = ROOT / "tests" / "golden" / "conventions.json"
 DIM, HEADS, GRID, SHORT, FAR = 64, 8, (14, 14), 24, 131_072
 SQUARE = 1024
-"""Positions up to which a function of scores, whose table is square, is asked."""
+"""Most positions for a function of scores, whose table is square."""
 KEPT = (0, 1, 2, 7, 23)
-"""Rows of a table that the golden keeps; of a bias also keys."""
+"""Rows of a table that the golden keeps; also keys for a bias."""
 ALONE = "alone"
-"""The name of the module that the definitions of a file are run in."""
+"""The name of the module in which the definitions of a file run."""
 _BASES = ("theta", "base", "temperature", "max_period", "max_timescale", "max_wavelength",
           "rope_theta", "min_freq", "max_freq", "base_freq", "config")  # fmt: skip
-"""What libraries call the parameter that sets the base, or holds it."""
+"""Libraries' names of the parameter that sets the base."""
 
 
 # Below: what runs in the environment of a library, without posenc.
@@ -61,7 +61,7 @@ _BASES = ("theta", "base", "temperature", "max_period", "max_timescale", "max_wa
 def definitions(file: str) -> dict[str, Any]:
     """Return the definitions of installed files, whose statements run one by one.
 
-    A statement that fails, an import that is missing or what needs it, is left out.
+    Failing statements, such as imports of missing packages, are left out.
     """
     names: dict[str, Any] = {}
     for each in file.split():
@@ -89,7 +89,7 @@ def _execute(statement: ast.stmt, *names: dict[str, Any]) -> None:
 def _stand_ins() -> dict[str, Any]:
     """Return plain classes and decorators in place of packages that are not installed.
 
-    A base of modules is torch's, a registry and a cache do nothing: none of them computes.
+    The base class of modules is torch's; registries and caches have no effect.
     """
     import torch
 
@@ -104,7 +104,7 @@ def _stand_ins() -> dict[str, Any]:
 def method(file: str, name: str) -> Any:
     """Return a static method of a class in an installed file as a function.
 
-    Raises: LookupError where the file has none of that name.
+    Raises: LookupError if the file has no such method.
     """
     for node in ast.walk(_tree(file)):
         if isinstance(node, ast.FunctionDef) and node.name == name:
@@ -116,7 +116,7 @@ def method(file: str, name: str) -> Any:
 
 
 class Function:
-    """A function of a library, as the expression of its call uses it."""
+    """A function of a library, for the expression of its call."""
 
     def __init__(self, name: str, call: Call) -> None:
         self.call, self.name = call, name.partition(":")[2]
@@ -281,7 +281,7 @@ def compared(name: str, facts: dict[str, Any], tables: list[np.ndarray]) -> dict
     """Return the facts of a function with its maximum differences from posenc.
 
     ``near`` is the largest difference in `SHORT` positions, or in a whole grid; ``far`` that at the
-    last of `FAR`, None where there is no such position.
+    last of `FAR`, or None if there is no such position.
     """
     count = 1 + (len(tables) > 1 and tables[0].shape == tables[1].shape)
     places = range(tables[0].shape[-2])

@@ -1,11 +1,11 @@
-"""Ask exllamav3's own classes what each layer of a config rotates by.
+"""Record the rotations of exllamav3's own classes.
 
 Usage: python -m tools.exllamav3 FOLDER [--check] [--only TEXT]
 
-FOLDER is the source of exllamav3, whose package is imported beside torch and triton, with stand-ins
-for its CUDA extension and for packages that are not there. Its config class and its model class are
-built from each config of tests/golden/engines_exllamav3.json, without weights; the rotation of a
-layer is ``RoPE`` of the settings that its attention was given.
+FOLDER is the source of exllamav3. Its package is imported beside torch and triton, with stand-ins
+for its CUDA extension and for missing packages. Its config class and its model class are built from
+each config of tests/golden/engines_exllamav3.json, without weights; the rotation of a layer is
+``RoPE`` of the settings of its attention.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _IMAGES = {
 
 
 class _StandIn(types.ModuleType):
-    """A module that has whatever it is asked for."""
+    """A module that has every attribute."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

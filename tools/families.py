@@ -1,13 +1,12 @@
-"""Read the families of posenc_cli/configs/rotary.json off transformers again.
+"""Derive the families of posenc_cli/configs/rotary.json from transformers again.
 
 Usage: python tools/families.py [--check] [MODEL_TYPE…]
 
-What a configuration class and its model say by themselves is derived: sizes, base, share, layout,
-whether shares are ignored, and what models of text and images give their text model. The other
-keys of a row (aliases, rules: see rotary.schema.json) were read in the code of the model by a
-person, and are kept. A MODEL_TYPE that is not in the file gets a row of what is derived, with the
-cycle of its layer types if they have one. ``--check`` compares, and writes nothing. Needs the
-extra ``peers``.
+A configuration class and its model determine sizes, base, share, layout, whether shares are
+ignored, and the defaults that multimodal models give their text model. The other keys of a row
+(aliases and rules, see rotary.schema.json) were read in the code of the model by a person, and are
+kept. A MODEL_TYPE that is not in the file gets a row of derived values, with the cycle of its layer
+types if they have one. ``--check`` compares, and writes nothing. Needs the extra ``peers``.
 
 The presets were read from the files that each names as its source; no package has them.
 """
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 FILE = Path(__file__).parents[1] / "posenc_cli" / "configs" / "rotary.json"
 SIZES = ("hidden_size", "num_attention_heads", "num_hidden_layers", "max_position_embeddings")
 WIDTHS = ("qk_rope_head_dim", "head_dim")
-"""Sizes of which a configuration class has one or none: of a slice that rotates, or of a head."""
+"""Sizes of a rotated slice or of a head; a configuration class has at most one."""
 GONE = ("transfo-xl",)
 """The model types of earlier versions of transformers."""
 

@@ -2,14 +2,14 @@
 
 Usage: python tools/goldens.py [--list] [--check] [--out FOLDER] [NAME…]
 
-Each golden is a statement (NAME.json: which peer, which cases, what the arrays mean) and mostly
-arrays (NAME.npz). The statement asks and the peer answers: a generator below takes the peer's own
-objects, runs them on the cases of the statement, and gives the arrays, or fills in what the peer
-says of each case. Vectors that were drawn at random, and positions, are read from the golden.
+Each golden has a statement (NAME.json: the peer, the cases, the meaning of the arrays) and usually
+arrays (NAME.npz). A generator below runs the peer's own objects on the cases of the statement, and
+returns the arrays, or fills in the peer's answer for each case. Randomly drawn vectors and
+positions are read from the golden.
 
-``--list`` says of each golden where its numbers come from, and of those that no package can give
-why not. ``--check`` compares what is made with tests/golden, byte by byte. Without either, what is
-made is written, to tests/golden unless another folder is named. Needs the extra ``peers``.
+``--list`` prints the source of each golden, and why no package can give some of them. ``--check``
+compares the results with tests/golden, byte by byte. Without either, the results are written, to
+tests/golden unless another folder is named. Needs the extra ``peers``.
 """
 
 from __future__ import annotations
@@ -90,20 +90,20 @@ RECORDED: Mapping[str, str] = {
     "sin_t2t_nd": OLD,
     "timestep_diffusers": REPOSITORY,
 }
-"""The goldens that are not made here, and why."""
+"""The goldens that no code here makes, and the reasons."""
 
 RECORDED_ARRAYS: Mapping[str, str] = {
     "deberta_log_bucket_b256_m512": "microsoft",
     "t5_bucket_bi_nb32_md128": "mesh_tf",
     "t5_bucket_uni_nb32_md128": "mesh_tf",
 }
-"""The array of a golden made here that is kept as it is, for it is of such a package."""
+"""The array of a golden that is kept unchanged, because it is from such a package."""
 
 INPUTS = re.compile(
     r"(relative_)?positions?|positions?_(ids|call\d)|hw|mask|[qk](_\d+x\d+)?|table|.*_x|x_.*"
     r"|w2v_(table|q)|speecht5_table|esmfold_residue_index"
 )
-"""The arrays that peers are given, not what they give."""
+"""The arrays that are inputs of peers, not results."""
 
 GROWING = ("config_plans", "config_rope", "config_nonrotary", "models")
 """The goldens to whose arrays a new case adds one."""
@@ -171,7 +171,7 @@ def rope_tables(statement: Statement, stored: Arrays) -> Arrays:
 def rope_apply(statement: Statement, stored: Arrays) -> Arrays:
     """Return vectors that a model's own function rotated, and the tables that it used.
 
-    A golden holds some of them: of text positions no frequencies, of some models no k.
+    A golden holds some of them: no frequencies for text positions, no k for some models.
     """
     rotary, turn = named_objects(statement)
     if "grid" in statement["params"]:
@@ -1060,7 +1060,7 @@ _WARNINGS = {
     "original": "original_max_position_embeddings field must be less",
     "unread": "Unrecognized keys",
 }
-"""What transformers' warnings of a rope object say, by what they are called here."""
+"""The texts of transformers' warnings about a rope object, by their names here."""
 
 
 def rope_warnings(statement: Statement, _stored: Arrays) -> Arrays:
@@ -1273,7 +1273,7 @@ _KINDS: Mapping[str, Callable[[Statement, Any, Any], Any]] = {
     "mae": _mae,
     "windows": _windows,
 }
-"""What makes each kind of case of ``config_nonrotary``."""
+"""The generator of each kind of case of ``config_nonrotary``."""
 
 GENERATORS: Mapping[str, Generator] = {
     "alibi_bloom": bloom,
@@ -1320,7 +1320,7 @@ GENERATORS: Mapping[str, Generator] = {
     "xpos_lucidrains": xpos_scales,
     "xpos_torchscale": xpos,
 }
-"""What makes each golden, by its name: the first pattern that fits."""
+"""The generator of each golden, by its name: the first matching pattern."""
 
 
 def generator_of(name: str) -> Generator | None:

@@ -1,10 +1,10 @@
-"""Say where posenc lives: in its metadata, its pages and its citation.
+"""Write the address of posenc's repository into its metadata, pages and citation.
 
 Usage: python tools/home.py https://github.com/OWNER/NAME
 
-Until this has run, pages say OWNER/posenc for the repository. It may run again, for another home.
-The long description's links are made absolute as posenc is built (``hatch_build.py``), from the
-URL that this writes to pyproject.toml.
+Until then, pages say OWNER/posenc for the repository. A second run changes the address. When posenc
+is built, ``hatch_build.py`` makes the links of the long description absolute, with the URL that
+this writes to pyproject.toml.
 """
 
 from __future__ import annotations

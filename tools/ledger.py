@@ -2,11 +2,11 @@
 
 Usage: python -m tools.ledger --measure FOLDER | --collect FOLDER
 
-``--measure`` runs every command of the ledger that FOLDER has no result of (about two hours on two
-cores; what was stopped goes on), ``--collect`` keeps what came of them, thinned, in
-benchmarks/results/ledger.json. tools/pages.py writes the tables of docs/ledger.md from that file.
-The claims stand in tools/claims.py; every verdict follows from the saved numbers, by the rules of
-the classes here.
+``--measure`` runs every command of the ledger without a result in FOLDER (about two hours on two
+cores; stopped runs continue). ``--collect`` writes a summary of the results to
+benchmarks/results/ledger.json, from which tools/pages.py writes the tables of docs/ledger.md. The
+claims are in tools/claims.py; every verdict follows from the saved numbers, by the rules of the
+classes here.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ RESULT = ROOT / "benchmarks" / "results" / "ledger.json"
 SEEDS = 5
 GROUPS = ("length", "stretch", "task", "expressive")
 POINTS = 8
-"""Points of a curve that are kept."""
+"""Number of points of a curve that are kept."""
 DIGITS = 4
 
 
 class Verdict(StrEnum):
-    """What posenc's measurement says of a claim."""
+    """The verdict of posenc's measurement on a claim."""
 
     AGREE = "agree"
     DISAGREE = "disagree"
@@ -48,7 +48,7 @@ class Verdict(StrEnum):
 
 
 class Run(Record):
-    """Trainings that a command asks for, beside ``--seeds``; ``of`` are its encodings."""
+    """The training runs of a command; ``of`` are its encodings."""
 
     of: tuple[str, ...]
     options: str = ""
@@ -66,7 +66,7 @@ class Run(Record):
 
 
 class Row(Record):
-    """An encoding of a run, under an extension."""
+    """An encoding of a run, under a context extension."""
 
     run: str
     encoding: str
@@ -74,7 +74,7 @@ class Row(Record):
 
 
 class Ground(Record):
-    """What a claim is compared with: one number, and what it says."""
+    """Evidence on a claim: one number, and its verdict."""
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -117,9 +117,9 @@ class OfRows(Ground):
 
 
 class Rise(OfRows):
-    """How much more is lost over the last places of a longer length than at the trained one.
+    """The increase of the loss over the last positions from the trained to a longer length.
 
-    Claimed is that it ``holds``, or that it does not: the rule of posenc extrapolate.
+    The claim is that it ``holds``, or not, by the rule of posenc extrapolate.
     """
 
     row: Row
@@ -138,7 +138,7 @@ class Rise(OfRows):
 
 
 class Lower(OfRows):
-    """Whether one row loses less than another over the last places of a length."""
+    """Whether one row has a lower loss than another over the last positions of a length."""
 
     row: Row
     other: Row
@@ -152,7 +152,7 @@ class Lower(OfRows):
 
 
 class Alike(Lower):
-    """Whether two rows differ by less than what models of this size differ by."""
+    """Whether two rows differ by less than seeds of models of this size do."""
 
     def _judged(self, results: Results) -> tuple[str, Verdict]:
         mine, others = (results.lasts(row, self.times) for row in self.rows)
@@ -169,7 +169,7 @@ class Alike(Lower):
 
 
 class RisesLess(Lower):
-    """Whether one row loses less by growing longer than another does."""
+    """Whether the loss of one row increases less with length than that of another."""
 
     def _judged(self, results: Results) -> tuple[str, Verdict]:
         mine, others = (
@@ -223,7 +223,7 @@ class Right(OfRows):
 
 
 class Value(Ground):
-    """One number of a command's JSON, which has no seeds: a bound it is at least, or at most."""
+    """One number of a command's JSON, without seeds, and its lower or upper bound."""
 
     command: str
     what: str
@@ -245,7 +245,7 @@ class Value(Ground):
 
 
 class Claim(Record):
-    """A published claim: where it stands, what was measured there, and what it is compared with."""
+    """A published claim: its source, what was measured there, and posenc's evidence."""
 
     group: str
     source: str
@@ -262,7 +262,7 @@ class Claim(Record):
 
 
 class Results(Record):
-    """What was measured, as benchmarks/results/ledger.json has it."""
+    """The measurements in benchmarks/results/ledger.json."""
 
     saved: Mapping[str, Any]
 
@@ -499,7 +499,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "ledger_versions": versions,
     **{f"ledger_{group}": partial(group_table, group) for group in GROUPS},
 }
-"""What tools/pages.py writes into docs/ledger.md."""
+"""The parts that tools/pages.py writes into docs/ledger.md."""
 
 
 def _runs() -> Mapping[str, Run]:

@@ -1,11 +1,11 @@
-"""Run each command at lengths from 10^3 to 2^53, and write docs/limits.md: what it then does.
+"""Run each command at lengths from 10^3 to 2^53, and write the outcomes to docs/limits.md.
 
 Usage: python -m tools.limits [--check]
 
-A row of `ROWS` is a command line with the length in it. What a command did is seen in its status
-and its words: it refused in a line, wrote bytes until the reader stopped, or answered; and an
-answer says how many positions it shows where it does not show all. ``--check`` compares with the
-page. Nothing may take more than `MOST_SECONDS` of CPU or `MOST_BYTES` of memory.
+A row of `ROWS` is a command line with the length in it. The outcome follows from the status and the
+output: the command refused in one line, wrote bytes until the reader stopped, or answered. An
+answer says how many positions it shows if it does not show all. ``--check`` compares with the page.
+No command may take more than `MOST_SECONDS` of CPU or `MOST_BYTES` of memory.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def rows(positions):
 def outcome(command: str, length: int) -> tuple[str, str]:
     """Return the outcome of a command at a length, and its error line.
 
-    Raises: AssertionError where it does not end in an answer or a line of posenc.
+    Raises: AssertionError if it ends without an answer or an error line of posenc.
     """
     arguments = ROWS[command].format(n=length).split()
     with tempfile.TemporaryDirectory() as folder:

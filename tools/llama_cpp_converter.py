@@ -1,11 +1,11 @@
-"""Ask llama.cpp's own converter which file it writes of a config.
+"""Record the files that llama.cpp's own converter writes for configs.
 
 Usage: python -m tools.llama_cpp_converter FOLDER [--check] [--only TEXT]
 
 FOLDER is llama.cpp's source (its ``conversion`` and ``gguf-py``), beside torch and the version of
 transformers that it pins. Its own classes read each config of tests/golden/llama_cpp_files.json and
-write the metadata and the tensors that they make themselves; the vocabulary and the checkpoint's
-weights are left out. The files go to llama_cpp_files.npz; ``--check`` compares.
+write the metadata and the tensors that they make themselves, without the vocabulary and the
+checkpoint's weights. The files go to llama_cpp_files.npz; ``--check`` compares.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NAME = "llama_cpp_files"
 def written(config: Mapping[str, Any]) -> bytes:
     """Return the file that the converter writes of a config.
 
-    Raises: whatever it does.
+    Raises: any error of the converter.
     """
     conversion = importlib.import_module("conversion")
     base = importlib.import_module("conversion.base")

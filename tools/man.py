@@ -1,6 +1,6 @@
 """Write the manual pages in man/, and the help of the program, or check them (--check).
 
-Both are made of the commands' declarations.
+Both are derived from the declarations of the commands.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Ask Megatron-Bridge's own code by which frequencies Megatron-Core's layers rotate, on a CPU.
+"""Record the rotations of Megatron-Bridge's and Megatron-Core's own code, on a CPU.
 
 Usage: python -m tools.megatron_layers FOLDER [--check]
 
 FOLDER/megatron has Megatron-Bridge's ``bridge`` and Megatron-LM's ``core``; transformers 5.12.1 is
-on the path. The bridge of a model type makes the settings of a provider of a config, and these make
-a rotation of Megatron-Core, which rotates unit vectors. Of the provider its fields are read, and
-all else that both import is a stand-in. The answers go to tests/golden/engines_megatron.json and
-.npz; ``--check`` compares them with these.
+on the path. The bridge of a model type turns a config into the settings of a provider, and these
+give a rotation of Megatron-Core, which rotates unit vectors. The provider has only its fields, and
+all other imports are stand-ins. The answers go to tests/golden/engines_megatron.json and .npz;
+``--check`` compares them with these files.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _ARGUMENTS = {
     "mscale_all_dim": "yarn_mscale_all_dim",
     "correction_range_round_to_int": "yarn_correction_range_round_to_int",
 }
-"""What gpt_model.py of Megatron-Core hands on to its YaRN, by the settings of a provider."""
+"""The arguments that gpt_model.py of Megatron-Core passes to its YaRN, by setting."""
 _ALONE = SimpleNamespace(size=lambda: 1)
 """A group of one process."""
 

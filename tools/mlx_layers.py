@@ -1,10 +1,10 @@
-"""Ask mlx-lm's own model classes how their layers rotate, on a CPU.
+"""Record the rotations of mlx-lm's own model classes, on a CPU.
 
 Usage: python -m tools.mlx_layers FOLDER [--check]
 
-FOLDER holds the wheel of mlx-lm, unpacked; needs ``mlx[cpu]``. The model is built by its own class
+FOLDER holds the unpacked wheel of mlx-lm; needs ``mlx[cpu]``. The model is built by its own class
 from the config, without weights, and each layer's own rotation rotates unit vectors at position 1.
-The answers go to tests/golden/engines.json and .npz; ``--check`` compares them with these.
+The answers go to tests/golden/engines.json and .npz; ``--check`` compares them with these files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tools.engine_layers import Build, Turn, main, remade, turn_of
 
 GOLDEN = "engines"
 RENAMED = {"mistral": "llama", "qwen2_5_vl": "qwen2_vl"}
-"""The module that stands for a model type of another name, by the table of its utils."""
+"""The module of model types without one of their own, from the table in its utils."""
 
 TEXT = {
     "kimi_k25": ("deepseek_v3", "ModelArgs"),
@@ -32,7 +32,7 @@ TEXT = {
     **dict.fromkeys(("qwen2_vl", "qwen2_5_vl"), ("qwen2", "ModelArgs")),
     **dict.fromkeys(("qwen3_5", "qwen3_5_moe"), ("qwen3_5", "TextModelArgs")),
 }
-"""What the text model of a model of text and images is built from."""
+"""The module and class of the text model's arguments in multimodal models."""
 
 
 def install(folder: Path) -> Build:
@@ -52,7 +52,7 @@ def install(folder: Path) -> Build:
 _SPEAKING = re.compile(
     "rope|rotary|(?<!_key_)(?<!_value_)head_dim|layer_types|attn_idxs|max_position|hidden_(size|act)|window"
 )
-"""Keys that say something of the rotation: they are never filled in."""
+"""Keys that affect the rotation: they are never filled in."""
 _FILLED = {"int": 8, "float": 1.0, "bool": True, "str": "silu"}
 
 

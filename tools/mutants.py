@@ -1,13 +1,13 @@
-"""Count what the tests see: small changes of posenc's own code, and how many make a test fail.
+"""Count how many small changes of posenc's own code make a test fail.
 
 Usage: python tools/mutants.py [--seed N] [--each N] [--again | --renew] [PACKAGE…]
 
 Cosmic Ray makes the changes, one at a time, in a copy of the tree. A first run of the tests under
-coverage tells which of them reach which line; a mutant is tried against those alone, the quickest
-first. A sample is drawn of the places that can be changed, with one change for each. The result is
-tests/mutants.json, where what a reader wrote on a survivor (``equivalent``: why no test can tell it
-from the code) is kept from run to run. ``--again`` tries the survivors without such a reason alone,
-and counts anew. ``--renew`` tries nothing, and names where the code of the survivors is now.
+coverage shows which tests reach which line; a mutant is tried only with those, the fastest first.
+The mutants are a sample of the places that can change, with one change for each. The result is
+tests/mutants.json. It keeps a reader's note on a survivor (``equivalent``: why no test can
+distinguish it from the code) from run to run. ``--again`` tries only the survivors without such a
+note, and counts again. ``--renew`` tries nothing, and updates the places of the survivors.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ EACH = 12
 one package by 9 %."""
 
 FIRST_SECONDS, ALL_SECONDS = 10.0, 120.0
-"""What the tests of one mutant may take in all: few need the second, and those that survive do."""
+"""Seconds for the tests of a mutant: at first, and at most. Survivors need the second."""
 MOST_CASES = 200, 2000
-"""Tests of a mutant at first, and in the end; a command line holds no more."""
+"""Most tests of a mutant, at first and at the end; a command line holds no more."""
 SWEEPS = 4
-"""Of the sweeps every so many-th test is tried too: all of them take most of an hour."""
+"""The share of the sweeps to run, one in this many: all of them take most of an hour."""
 STARTING = 60
 """Seconds that a run of pytest may take beside its tests, on a machine with other work."""
 SLOWER = 10
-"""How many times longer than measured tests may take before a mutant counts as endless."""
+"""The factor of the measured time after which a mutant counts as endless."""
 
 COPIED = ("posenc_cli", "tests", "benchmarks", "tools", "docs", ".ci")
 _PYTEST = (sys.executable, "-m", "pytest", "-q", "--hypothesis-profile=test")
@@ -72,7 +72,7 @@ context = ${{MUTANTS_TEST}}
 
 
 class Place(NamedTuple):
-    """Where code can be changed: a file, seen from the root, and lines and columns in it."""
+    """A place to change: a file, relative to the root, and lines and columns in it."""
 
     path: str
     start: tuple[int, int]
@@ -95,9 +95,9 @@ class Mutant(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a mutant: the test that failed, or None, and how many were tried.
+    """The outcome of a mutant: the failed test, or None, and the number of tests.
 
-    ``after`` is what the line became.
+    ``after`` is the changed line.
     """
 
     mutant: Mutant
@@ -107,7 +107,7 @@ class Outcome(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """Which tests reach each line of each file, and how many seconds a test takes."""
+    """The tests that reach each line of each file, and the seconds of each test."""
 
     lines: Mapping[str, Mapping[int, Sequence[str]]]
     seconds: Mapping[str, float]
@@ -319,7 +319,7 @@ def pytest_runtest_protocol(item: Any) -> None:
 def reach(copy: Path) -> Reach:
     """Run the tests once, in a copy of the tree, and see which of them reach what.
 
-    Tests that fail as they are prove nothing: they are named, and left out.
+    Tests that fail without a mutant are named and left out.
     """
     import coverage
 
@@ -395,7 +395,7 @@ def _environment(copy: Path) -> dict[str, str]:
 # Whether the tests see a mutant
 
 _own: dict[str, Any] = {}
-"""What a worker process has of its own: a copy of the tree, and which tests reach what."""
+"""The state of a worker process: a copy of the tree, and the tests that reach each line."""
 
 
 def _begin(reached: Reach) -> None:
@@ -526,7 +526,7 @@ def survivors_of(
 def renewed(saved: Mapping[str, Any], root: Path = ROOT) -> dict[str, Any]:
     """Return a result with the current functions and lines of its survivors.
 
-    A survivor whose code is gone is dropped, and counts no more.
+    Survivors whose code no longer exists are removed.
     """
     counts = {name: dict(each) for name, each in saved.get("packages", {}).items()}
     survivors = []

@@ -1,11 +1,11 @@
-"""Ask the model builder of onnxruntime-genai which tables it writes into its graphs.
+"""Record the tables that onnxruntime-genai's model builder writes into its graphs.
 
 Usage: python -m tools.onnxruntime_genai FOLDER [--check] [--only TEXT]
 
 FOLDER is the package's ``onnxruntime_genai/models``, beside transformers, torch, onnx_ir and
 onnxruntime. Its ``create_model`` builds the whole graph of a small random model for each config of
-tests/golden/engines_onnxruntime_genai.json; the tables of cosines and sines, which nodes rotate by
-them and in which layout are read off that graph.
+tests/golden/engines_onnxruntime_genai.json. The tables of cosines and sines, the nodes that rotate
+by them, and the layout are read from that graph.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Write the generated parts of README.md and docs/, or check that they are up to date (--check).
 
-What is derived from declarations stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``;
-the pictures in docs/images are what posenc draws. Those of the gallery take a minute or two:
---gallery draws or checks them too.
+Text derived from declarations is between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``. posenc
+draws the pictures in docs/images. Those of the gallery take a minute or two: --gallery also draws
+or checks them.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 VIEWS = ("heatmap", "dot-similarity", "spectrum")
-"""The pictures that the gallery has of a scheme, where there is something to see."""
+"""The pictures of each scheme in the gallery."""
 _OWN = 2
-"""Schemes of a difference between engines that is told on the page of each."""
+"""The schemes whose pages describe a difference between engines."""
 SCHEME_PAGES = ROOT / "docs" / "schemes"
 MODEL_LAYERS = ROOT / "posenc_cli" / "inference" / "model_layers.json"
 IMAGES = ROOT / "docs" / "images"
@@ -287,7 +287,7 @@ FIGURES = {"spectrum.png": "spectrum --model llama-3.1-8b --width 1000 --height 
 def written(page: str) -> str:
     """Return a page with its generated parts written again.
 
-    Raises: KeyError for a part that nothing generates.
+    Raises: KeyError for an unknown part.
     """
     return re.sub(
         r"(<!-- begin (\w+) -->\n).*?(<!-- end \2 -->)",

@@ -1,12 +1,11 @@
-"""Ask the models of transformers which ids of positions they give the tokens of prompts.
+"""Record the position ids that the models of transformers give the tokens of prompts.
 
 Usage: python -m tools.position_ids [--check]
 
-Needs transformers 5.24.0 and torch. ``get_rope_index`` of each model with images is called as it
-stands, on a config that has what it reads; RoBERTa's own function counts for its kin, small
-encoders are run and asked which rows of their table they add or which ids they rotate by, and what
-generation prepares of a mask counts for the others. The answers go to
-tests/golden/position_ids.json.
+Needs transformers 5.24.0 and torch. ``get_rope_index`` of each model with images is called on a
+config with the keys that it reads, and RoBERTa's own function for RoBERTa and its relatives. Small
+encoders are run, and the rows of their table or the ids of their rotation are recorded. For other
+models, generation computes the ids from a mask. The answers go to tests/golden/position_ids.json.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ CLASSES = {
     "qwen2_5_omni_thinker": "Qwen2_5OmniThinkerForConditionalGeneration",
 }
 OMNI = {"qwen2_5_omni": "qwen2_5_omni", "qwen2_5_omni_thinker": "qwen2_5_omni"}
-"""The folders of types whose ``get_rope_index`` goes by tokens, not by their types."""
+"""The folders of model types whose ``get_rope_index`` reads tokens, not their types."""
 TOKENS = {
     "image_token_id": 1,
     "video_token_id": 2,

@@ -1,13 +1,13 @@
-"""Hold what posenc reads of random configs against the modules that transformers makes of them.
+"""Compare posenc's readings of random configs with the modules that transformers builds.
 
 Usage: python tools/readings.py [--count N] [--seed S] [MODEL_TYPE…]
 
-Each rotary family gets N configs of its own: random sizes, rope types, bases, shares, lengths and
-layer types, in either spelling, at the top or in the rope object. One in five stands in a model of
-text and images or sound. Of each, transformers builds its configuration and the model's own rotary
-module; frequencies, attention factors, layer types and, of one in eight, the columns that its own
-function rotates together must be posenc's. A line a misreading, and a count of each outcome; the
-status is 1 where something is misread. Needs the extra ``peers``.
+Each rotary family gets N configs: random sizes, rope types, bases, shares, lengths and layer types,
+in either spelling, at the top or in the rope object. One in five is inside a multimodal model.
+transformers builds its configuration and the model's own rotary module for each. Frequencies,
+attention factors and layer types must agree, and in one of eight the columns of a pair. Prints a
+line for each difference, and the count of each outcome; the status is 1 if there is a difference.
+Needs the extra ``peers``.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from posenc_cli.configs.resolved import Resolved
 
 FREQUENCY_TOLERANCE = 1e-5
-"""What float32 leaves of a power, as in the golden config_rope."""
+"""The relative error of a power in float32, as in the golden config_rope."""
 FACTOR_TOLERANCE = 1e-9
 LAYOUT_EVERY = 8
 WITHIN_EVERY = 5
 REORDERED = ("ernie4_5_vl_moe_text",)
-"""Model types whose modules keep the frequencies of an axis together, and part them again later."""
+"""Model types whose modules first group the frequencies by axis."""
 OWN_FACTOR = ("phimoe",)
 """Model types that multiply by a factor other than their module's attention_scaling."""
 

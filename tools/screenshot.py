@@ -1,4 +1,4 @@
-"""What a command prints in a terminal, as a picture."""
+"""Draw the output of a command in a terminal as a picture."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DPI = 100
 def printed(arguments: Sequence[str]) -> str:
     """Return the output of posenc for these arguments in a terminal with all colours.
 
-    Raises: CalledProcessError where it ends with a status other than 0 and 1.
+    Raises: CalledProcessError if it ends with a status other than 0 and 1.
     """
     terminal = {"COLUMNS": f"{COLUMNS}", "LINES": f"{LINES}", "COLORTERM": "truecolor"}
     command = [sys.executable, "-m", "posenc_cli", *arguments, "--color", "always"]

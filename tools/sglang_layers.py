@@ -1,12 +1,12 @@
-"""Ask sglang's own model classes how their layers rotate, on a machine without a GPU.
+"""Record the rotations of sglang's own model classes, on a machine without a GPU.
 
 Usage: python -m tools.sglang_layers FOLDER [--check]
 
-FOLDER holds the wheel of sglang, unpacked. Needs torch 2.13.0 and the version of transformers that
-the wheel asks for. sglang's models, rotations and config classes are its own; all else that they
-import (kernels, linear layers, normalization, the launch of a server) is a stand-in without effect,
-and what is no rotation (MLPs, experts) is left out of the layers. The answers go to
-tests/golden/engines_sglang.json and .npz; ``--check`` compares them with these.
+FOLDER holds the unpacked wheel of sglang. Needs torch 2.13.0 and the version of transformers that
+the wheel requires. sglang's models, rotations and config classes are its own. All other imports
+(kernels, linear layers, normalization, the launch of a server) are stand-ins without effect, and
+parts that do not rotate (MLPs, experts) are left out. The answers go to
+tests/golden/engines_sglang.json and .npz; ``--check`` compares them with these files.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 GOLDEN = "engines_sglang"
 OWN = ("models", "layers.rotary_embedding", "configs")
-"""The parts of sglang.srt that are its own here."""
+"""The parts of sglang.srt that are used unchanged."""
 STOOD_IN_FOR = ("models.utils", "configs.model_config")
-"""What of these parts is not: no rotation stands there."""
+"""The exceptions among these parts, which have no rotation."""
 PACKAGES = frozenset({"", "layers", "models", "configs"})
-"""Packages whose own __init__ is not run."""
+"""Packages whose own __init__ does not run."""
 ABSENT = frozenset({"sgl_kernel", "flashinfer", "triton", "vllm", "einops", "msgspec", "zmq"})
 """Packages that its models import beside torch and transformers."""
 KERNELS = (
@@ -120,14 +120,14 @@ CONFIGS: Mapping[str, str] = {
 """The config classes of its own that it takes in place of transformers'."""
 
 WHOLE = frozenset({"qwen2_vl_text", "qwen2_5_vl_text"})
-"""Those whose layers get the config of the whole model, with what its text model's adds to it."""
+"""Model types whose layers get the whole model's config, with its text model's keys."""
 
 UNTURNED: Mapping[str, Any] = {
     "cohere2": lambda attention: attention.sliding_window_size <= 0,
     "exaone4": lambda attention: attention.sliding_window_pattern and not attention.is_sliding,
     "afmoe": lambda attention: not attention.is_local_attention,
 }
-"""When a layer's forward leaves its rotation out, as it says itself."""
+"""The condition under which a layer's forward does not rotate."""
 
 
 def _as_it_is(function: Any) -> Any:
@@ -254,7 +254,7 @@ def _extended(whole: Any, text: Any) -> Any:
 def _as_stored(config: Any) -> str:
     """Return the layout of Llama 4's files, whose rows the multimodal class's loader moves.
 
-    The halves of what it moves are the pairs of what is stored.
+    The halves of the moved rows are the pairs of the stored ones.
     """
     kind = named("mllama4.Llama4ForConditionalGeneration", within="models")
     heads, head = config.num_attention_heads, config.head_dim

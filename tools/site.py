@@ -1,4 +1,4 @@
-"""What mkdocs does to each page of the site: nothing of it may come from another place."""
+"""Change each page that mkdocs writes, so that it fetches nothing from other sites."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from typing import Any
 
 SHIM = "https://unpkg.com/iframe-worker/shim"
-"""What the theme would fetch so that search works in a folder; docs/assets has it."""
+"""The script that the theme would fetch for search in a folder; docs/assets has it."""
 
 
 def own(page: str, depth: int) -> str:
     """Return a page without scripts and styles from other sites.
 
-    Raises: ValueError where it would still fetch one.
+    Raises: ValueError if it still fetches one.
     """
     page = page.replace(SHIM, f"{'../' * depth}assets/iframe-worker.js")
     fetched = re.findall(r"<(?:script|link)\b[^>]*\b(?:src|href)=\"?(https?:[^\"\s>]+)", page)

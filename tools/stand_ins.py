@@ -1,7 +1,7 @@
-"""Make an engine's own modules importable where much of what they import is not there.
+"""Make an engine's own modules importable if most of their imports are missing.
 
-The parts of an engine that are asked are its own; all else that they import (kernels, linear
-layers, normalization, the launch of a server) is a stand-in without effect.
+The tested parts of an engine are its own. All other imports (kernels, linear layers, normalization,
+the launch of a server) are stand-ins without effect.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NO = ("is_", "cpu_has", "get_bool", "use_", "has_", "support", "should", "can_", "enable")
-"""How a function begins that asks what a machine or a server has: nothing."""
+"""First parts of the names of functions that ask for features of a machine: they have none."""
 
 
 class Nothing:
-    """A stand-in for what is not there: false, and so is all of it; sizes are 1."""
+    """A stand-in for missing code: it and all its attributes are false; sizes are 1."""
 
     def __init__(self, name: str = "") -> None:
         self.__name__ = name
@@ -55,7 +55,7 @@ class Nothing:
 
 
 class Kind(type):
-    """The class of stand-ins for classes, whose members are nothing."""
+    """The metaclass of stand-ins for classes, whose members are `Nothing`."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__") or not cls.__dict__.get("stands_in"):
@@ -64,7 +64,7 @@ class Kind(type):
 
 
 class Part(nn.Module, metaclass=Kind):  # type: ignore[misc]
-    """A stand-in for a class of modules; what derives from it is itself."""
+    """A stand-in for a class of modules; derived classes work as usual."""
 
     stands_in = True
 
@@ -84,7 +84,7 @@ class Part(nn.Module, metaclass=Kind):  # type: ignore[misc]
 
 
 class StandIn(types.ModuleType):
-    """A module that has whatever is imported from it."""
+    """A module that has every attribute."""
 
     known: Mapping[str, Any] = {}
 
@@ -107,11 +107,11 @@ class StandIn(types.ModuleType):
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds the parts of an engine that are its own, and stand-ins for all others.
 
-    folder: where its package lies.
-    root: the package that the other names are below.
-    own: the parts that are its own; ``stood_in_for``: what of these is not.
-    packages: those whose own ``__init__`` is not run.
-    absent: packages that it imports, and that are not here.
+    folder: the folder of its package.
+    root: the package to which the other names are relative.
+    own: the parts that are its own; ``stood_in_for`` are the exceptions.
+    packages: packages whose own ``__init__`` does not run.
+    absent: packages that it imports and that are not installed.
     """
 
     def __init__(

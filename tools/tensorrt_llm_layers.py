@@ -1,15 +1,15 @@
-"""Ask TensorRT-LLM's own attention classes how their layers rotate, on a machine without a GPU.
+"""Record the rotations of TensorRT-LLM's own attention classes, on a machine without a GPU.
 
 Usage: python -m tools.tensorrt_llm_layers FOLDER [--check]
 
-FOLDER holds the files of ``SOURCES`` of TensorRT-LLM's PyTorch path below their own names, at the
-commits that docs/engines.md lists. Needs torch 2.13.0 and transformers 5.5.4, for which its
-requirements ask. Run are its reading of config.json, the class that builds the attention of a
-layer, its ``RopeParams`` and the tables of cosines and sines that these make, as its attention
-makes them (``TrtllmAttention`` of attention_backend/trtllm.py); the module that hands them on is a
-stand-in which keeps what it is given. Its kernels are not run: they rotate columns two by two for
-``rope_gptj`` and latents, and halves for every other type, by rows of the table. The answers go to
-tests/golden/engines_tensorrt_llm.json and .npz; ``--check`` compares them with these.
+FOLDER holds the files of ``SOURCES`` of TensorRT-LLM's PyTorch path under their own names, at the
+commits in docs/engines.md. Needs torch 2.13.0 and transformers 5.5.4, as its requirements do. Its
+own code reads config.json, builds the attention of a layer and its ``RopeParams``, and computes the
+tables of cosines and sines as its attention does (``TrtllmAttention`` of
+attention_backend/trtllm.py). The modules in between are stand-ins that keep their arguments. Its
+kernels do not run: they rotate by rows of the table, interleaved for ``rope_gptj`` and latents, and
+half for every other type. The answers go to tests/golden/engines_tensorrt_llm.json and .npz;
+``--check`` compares them with these files.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
         )
     },
 }
-"""The files that are read, and what is taken of each, in the order of their needs."""
+"""The files, and the names used from each, in the order of their dependencies."""
 
 BUILDERS: Mapping[str, str] = {
     "afmoe": "AfmoeAttention",
@@ -105,7 +105,7 @@ BUILDERS: Mapping[str, str] = {
 
 
 class Attention:
-    """The stand-in for the modules that hand a rotation on: it keeps what it is given."""
+    """The stand-in for modules that pass a rotation on: it keeps its arguments."""
 
     attn_backend = "TRTLLM"
 
@@ -117,7 +117,7 @@ class Attention:
 
 
 class LatentAttention(Attention):
-    """The same of attention to latents, whose kernels rotate columns two by two."""
+    """The stand-in for latent attention, whose kernels rotate interleaved pairs."""
 
     @property
     def is_lite(self) -> bool:
@@ -138,7 +138,7 @@ class Handed:
 
 
 class OnAProcessor:
-    """``torch``, whose tensors are made where there is no GPU."""
+    """``torch``, with tensors on the CPU."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch, name)
@@ -193,7 +193,7 @@ def engine(folder: Path) -> dict[str, Any]:
 def turn(folder: Path, values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
     """Return the rotation of a layer, from the row of its table for position 1.
 
-    Raises: NotImplementedError for an extension that a kernel applies, which is not run.
+    Raises: NotImplementedError for a context extension that a kernel applies.
     """
     scope = engine(folder)
     with tempfile.TemporaryDirectory() as place:

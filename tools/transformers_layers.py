@@ -1,11 +1,11 @@
-"""Ask a version of transformers how the layers of its models rotate.
+"""Record the rotations of the models of one version of transformers.
 
 Usage: PYTHONPATH=VERSION:DEPENDENCIES python -m tools.transformers_layers ENGINE [--check]
 
-ENGINE is ``transformers-4.57`` or another name of a version, which the first folder of the path
-holds (``pip install --no-deps --target``), beside what it needs: huggingface_hub below 1.0, a
+ENGINE is ``transformers-4.57`` or another name of a version. The first folder of the path holds it
+(``pip install --no-deps --target``), beside its dependencies: huggingface_hub below 1.0, a
 tokenizers that it can import, requests. Needs torch 2.13.0. The model's own rotary module is built
-from the config, and its own function rotates unit vectors at position 1 of a batch of a length.
+from the config, and its own function rotates unit vectors at position 1 in a batch of a length.
 The answers go to tests/golden/engines_transformers.json and .npz; ``--check`` compares them.
 """
 

@@ -1,12 +1,12 @@
-"""Ask vLLM's own model classes how their layers rotate, on a machine without a GPU.
+"""Record the rotations of vLLM's own model classes, on a machine without a GPU.
 
 Usage: python -m tools.vllm_layers FOLDER [--check]
 
-FOLDER holds the wheel of vLLM, unpacked. Needs torch 2.13.0 and a version of transformers that the
-wheel asks for. vLLM's models, rotations, config classes and its reading of config.json are its own;
-all else that they import is a stand-in without effect, and what is no rotation (MLPs, experts) is
-left out of the layers. The answers go to tests/golden/engines_vllm.json and .npz; ``--check``
-compares them with these.
+FOLDER holds the unpacked wheel of vLLM. Needs torch 2.13.0 and a version of transformers that the
+wheel allows. vLLM's models, rotations, config classes and its reading of config.json are its own.
+All other imports are stand-ins without effect, and parts that do not rotate (MLPs, experts) are
+left out. The answers go to tests/golden/engines_vllm.json and .npz; ``--check`` compares them with
+these files.
 """
 
 from __future__ import annotations
@@ -107,17 +107,17 @@ BACKEND = frozenset(
         "starcoder2",
     }
 )
-"""Those that its registry leaves to the modules of transformers."""
+"""Model types that its registry leaves to the modules of transformers."""
 
 UNTURNED: Mapping[str, Any] = {
     "cohere2": lambda attention: not (attention.v1 or attention.sliding_window),
     "exaone4": lambda attention: not (attention.sliding_window or attention.apply_rope_all_layers),
 }
-"""When a layer's forward leaves its rotation out, as it says itself."""
+"""The condition under which a layer's forward does not rotate."""
 
 
 class CustomOp(nn.Module):  # type: ignore[misc]
-    """What vLLM's rotations derive from: each has a form in plain torch."""
+    """The base class of vLLM's rotations, each of which has a form in plain torch."""
 
     def __init__(self, **_options: Any) -> None:
         super().__init__()
@@ -225,7 +225,7 @@ def _ernie(layer: Any) -> None:
 
 
 class Settings(Nothing):
-    """What vLLM is run with: a model, and all else as it is by default."""
+    """The settings of vLLM: a model, and defaults for all else."""
 
     def __init__(self, config: Any) -> None:
         super().__init__("vllm_config")
@@ -233,7 +233,7 @@ class Settings(Nothing):
 
 
 class ModelSettings(Nothing):
-    """What vLLM knows of a model."""
+    """vLLM's settings of a model."""
 
     def __init__(self, config: Any) -> None:
         super().__init__("model_config")
@@ -287,7 +287,7 @@ def turn(values: dict[str, Any], layer: int, _length: int | None) -> Turn | None
 def _as_stored(config: Any) -> str:
     """Return the layout of Llama 4's files, whose loader moves the rows of q and k.
 
-    The halves of what it moves are the pairs of what is stored.
+    The halves of the moved rows are the pairs of the stored ones.
     """
     kind = named("llama4.Llama4ForCausalLM")
     head = config.head_dim
