@@ -328,11 +328,11 @@ def _unknown(model_type: str, keys: Keys) -> InvalidInput:
     unread = [*keys.unread()]
     if keys.get("position_embedding_type"):
         unread.append("position_embedding_type")
-    reason = "the config has no RoPE keys"
-    if unread:
-        reason = (
-            f"its keys ({', '.join(unread[:4])}) belong to its own code, which posenc does not read"
-        )
+    reason = (
+        f"its keys ({', '.join(unread[:4])}) belong to its own code, which posenc does not read"
+        if unread
+        else "the config has no RoPE keys"
+    )
     return InvalidInput(
         f"{keys.name}: model type {abbreviated(model_type)} is unknown, and {reason}",
         hint=_spelling_hint(model_type) or "use --scheme and --set instead of a config",

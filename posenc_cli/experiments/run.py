@@ -235,28 +235,25 @@ class _JobRun:
         inductions = self._inductions()
         at_trained = results[NONE][setting.lengths.index(setting.trained)]
         rule = LearningRule.of(setting.task, setting.last)
-        runs = []
-        for name in names:
-            for place, seed in enumerate(self._job.seeds):
-                learnt, reason = rule.verdict(at_trained[place])
-                runs.append(
-                    RunResult(
-                        self._job.encoding.label,
-                        self._job.encoding.name,
-                        name,
-                        self._job.task,
-                        seed,
-                        learnt,
-                        reason,
-                        inductions[place],
-                        tuple(each[place] for each in results[name]),
-                    )
-                )
+        runs = tuple(
+            RunResult(
+                self._job.encoding.label,
+                self._job.encoding.name,
+                name,
+                self._job.task,
+                seed,
+                *rule.verdict(at_trained[place]),
+                inductions[place],
+                tuple(each[place] for each in results[name]),
+            )
+            for name in names
+            if name in request.stretches
+            for place, seed in enumerate(self._job.seeds)
+        )
         losses = tuple(
             (int(step), *(round(loss, DIGITS) for loss in row)) for step, *row in self.losses
         )
-        kept = tuple(run for run in runs if run.stretch in request.stretches)
-        return JobResult(self._job.key, setting.trained, kept, losses, environment(self._device))
+        return JobResult(self._job.key, setting.trained, runs, losses, environment(self._device))
 
     def _train(self, progress: Callable[[int], object]) -> None:
         """Train to the end; ``progress`` gets the number of steps done."""

@@ -337,10 +337,11 @@ class First(Answered):
         """Draw symbols, some of which ask; the last one always asks."""
         inputs = generator.integers(0, self.symbols, length)
         columns = np.arange(length)
-        if turns:
-            scored = columns % self.every == turn % self.every
-        else:
-            scored = generator.integers(0, self.every, length) == 0
+        scored = (
+            columns % self.every == turn % self.every
+            if turns
+            else generator.integers(0, self.every, length) == 0
+        )
         scored[0], scored[-1] = False, True
         targets = np.full(length, inputs[0])
         return Drawn(

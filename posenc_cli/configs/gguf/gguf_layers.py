@@ -447,9 +447,11 @@ class ScaledGGUFLayers(GGUFLayers):
             rotated = [value for value in values if value < _UNROTATED_DIVISOR]
             if len(rotated) < len(values):
                 return self._proportional(values, scaling, params)
-            llama3 = None
-            if scaling.factor.value == 1:
-                llama3 = llama3_parameters(values, float(params["base"].value), sizes.rotated)
+            llama3 = (
+                llama3_parameters(values, float(params["base"].value), sizes.rotated)
+                if scaling.factor.value == 1
+                else None
+            )
             if llama3 is not None:
                 return "rope-llama3", {
                     name: Sourced(value, f"derived: {FREQS}") for name, value in llama3.items()
