@@ -200,7 +200,7 @@ class LengthLosses(Record):
     untrained: str | None = None
 
 
-class Run(Record):
+class TestedEncoding(Record):
     """A trained and tested encoding: its label, its schemes, its context extension and its task."""
 
     encoding: str
@@ -209,7 +209,7 @@ class Run(Record):
     task: str
 
 
-class RunResult(Run):
+class RunResult(TestedEncoding):
     """The results of one seed's model at each length, under one context extension.
 
     ``learnt`` is whether it passed its task's threshold, without which it is not judged. ``reason``

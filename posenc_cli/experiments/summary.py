@@ -19,8 +19,8 @@ from posenc_cli.experiments.request import (
     TRAINED,
     ExperimentRequest,
     JobResult,
-    Run,
     RunResult,
+    TestedEncoding,
 )
 from posenc_cli.records import Record
 
@@ -129,7 +129,7 @@ class LengthSummary(Record):
         return FAILS if low is not None and low > TOLERATED else UNDECIDED
 
 
-class EncodingSummary(Run):
+class EncodingSummary(TestedEncoding):
     """The results of all seeds of an encoding on a task, under one context extension.
 
     ``learnt`` is the number of seeds that have learned the task. ``reason`` is that of the first

@@ -389,8 +389,9 @@ def _coefficients(content: Content) -> RealRows | None:
     None if it learns none, or if some are not above 0, because training learns their logarithms.
     Shape: (coefficients, heads).
     """
-    if not isinstance(content, Bias) or not content.trained:
-        return None
-    given = content.coefficients(np)
-    vectors = np.asarray(given if isinstance(given, tuple) else (given,), np.float64)
-    return vectors if vectors.ndim == 2 and (vectors > 0).all() else None
+    match content:
+        case Bias() if content.trained:
+            given = content.coefficients(np)
+            vectors = np.asarray(given if isinstance(given, tuple) else (given,), np.float64)
+            return vectors if vectors.ndim == 2 and (vectors > 0).all() else None
+    return None
