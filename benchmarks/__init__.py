@@ -1,1 +1,1 @@
-"""Benchmarks: ratios measured side by side, never seconds, and nothing asserts on them."""
+"""Measure ratios side by side; benchmarks report no bare seconds, and assert nothing about them."""

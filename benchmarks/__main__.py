@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from benchmarks.sizes import Sizes
 
 RESULT = Path(__file__).parent / "results" / "measured.json"
-"""What docs/performance.md is made of."""
+"""The source of docs/performance.md."""
 HISTORY = RESULT.parent / "history"
 """Every whole run, by version and day."""
 
@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> int:
 
 
 def measured(chosen: Sizes, names: Iterable[str]) -> Results:
-    """The results of some sections, each printed as soon as it is there."""
+    """Return the results of some sections, and print each as soon as it is known."""
     facts = machine.facts()
     found: Results = {}
     for name in names:

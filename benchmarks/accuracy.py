@@ -1,4 +1,4 @@
-"""How wrong each contender's entries are, judged by mpmath."""
+"""Measure the errors of each contender with mpmath."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Values = Callable[[Sequence[int]], "NDArray[np.float64]"]
 
 @dataclass(frozen=True)
 class Found:
-    """How wrong entries near a position are: absolutely, in ulp, and how many."""
+    """The errors of entries near a position: absolute, in ulp, and their number."""
 
     position: int
     cells: int
@@ -52,9 +52,9 @@ class Found:
 
 @dataclass(frozen=True)
 class Contender:
-    """What computes cosines, then sines, of positions, stored in ``dtype``.
+    """Code that computes cosines, then sines, of positions, stored in ``dtype``.
 
-    ``missing`` says what it lacks here; ``last`` is the last position it can be asked for.
+    ``missing`` names what is not installed; ``last`` is the last supported position.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """A contender's errors near each position, or why there are none."""
+    """A contender's errors near each position, or the reason why there are none."""
 
     name: str
     dtype: str
@@ -77,7 +77,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Judged:
-    """The accuracy of all contenders, and how it was found."""
+    """The accuracy of all contenders, and the method."""
 
     title: str
     how: str
@@ -85,14 +85,14 @@ class Judged:
 
 
 def measured(sizes: Sizes) -> Judged:
-    """The errors of posenc in each arithmetic and format, of textbook code and of libraries."""
+    """Return the errors of posenc in each arithmetic and format, of textbook code and libraries."""
     how = HOW.format(count=sizes.neighbours, seed=SEED, bits=PRECISION)
     rows = tuple(_judged(each, sizes.neighbours) for each in contenders())
     return Judged("Accuracy", how, rows)
 
 
 def contenders() -> Iterator[Contender]:
-    """All that are judged, those that are not installed included."""
+    """Yield all contenders, including those that are not installed."""
     for backend in registry.BUILT_IN:
         for dtype in REAL_DTYPES:
             yield _posenc(f"posenc {backend}", dtype, engine(backend))
@@ -168,7 +168,7 @@ def _judged(contender: Contender, neighbours: int) -> Accuracy:
 
 
 def _near(position: int, neighbours: int) -> tuple[int, ...]:
-    """The position, last, and others from the 1024 before it, ascending."""
+    """Return the position and others of the 1024 before it, in ascending order."""
     drawn = np.random.default_rng([SEED, position]).choice(1024, neighbours, replace=False)
     return (*sorted(position - 1 - int(each) for each in drawn), position)
 
@@ -192,7 +192,7 @@ def _found(
 
 
 def _units(values: NDArray[np.float64], form: DType) -> NDArray[np.float64]:
-    """The unit in the last place of a format at each value."""
+    """Return the unit in the last place of a format at each value."""
     exponents = np.maximum(np.frexp(values)[1] - 1, form.min_exponent)
     units: NDArray[np.float64] = np.ldexp(1.0, exponents - form.precision + 1)
     return units
@@ -210,7 +210,7 @@ class Truth:
     low: NDArray[np.float64]
 
     def rounded(self, form: DType) -> NDArray[np.float64]:
-        """Each value, rounded to the nearest of a format, ties to even."""
+        """Return each value, rounded to the nearest of a format, ties to even."""
         mpmath = import_module("mpmath")
         units = _units(self.high, form)
         with mpmath.workprec(PRECISION):

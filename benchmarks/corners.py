@@ -1,4 +1,4 @@
-"""What is done beside large tables: checks, biases, narrow tables, steps, precisions."""
+"""Measure work beside large tables: checks, biases, narrow tables, steps and precisions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GOALS: dict[object, Goal] = {
 
 
 def measured(sizes: Sizes) -> Section:
-    """Each against the plain work of the same size."""
+    """Return the time of each case relative to plain work of the same size."""
     rows = sizes.rows // 8
     found = [*_called(sizes), *_checks(rows, sizes), *_tables(rows, sizes), *_narrow(sizes)]
     found.append(_scores(sizes))
@@ -40,7 +40,7 @@ def measured(sizes: Sizes) -> Section:
 
 
 def _called(sizes: Sizes) -> Iterator[Measurement]:
-    """`posenc.encode` into the caller's array, against filling that array."""
+    """Yield `posenc.encode` into the caller's array, relative to filling that array."""
     for rows, dim in ((sizes.rows, DIM), (sizes.rows // 8, DIM), (min(4096, sizes.rows), 64)):
         out, plain = Work(rows, "float32", dim).touched(), "fill"
         called = partial(posenc.encode, "rope", rows, dim=dim, base=BASE, out=out)
@@ -54,7 +54,7 @@ def _called(sizes: Sizes) -> Iterator[Measurement]:
 
 
 def _checks(rows: int, sizes: Sizes) -> Iterator[Measurement]:
-    """What a check of a table takes, against making that table."""
+    """Yield the time of checking a table, relative to computing that table."""
     tables = posenc.tables("rope", rows, dim=DIM, base=BASE)
     table = posenc.encode("rope", rows, dim=DIM, base=BASE)
     made = "generating the table"
@@ -69,7 +69,7 @@ def _checks(rows: int, sizes: Sizes) -> Iterator[Measurement]:
 
 
 def _tables(rows: int, sizes: Sizes) -> Iterator[Measurement]:
-    """Every second row, and the precisions of frameworks, against the exact table."""
+    """Yield every second row, and frameworks' precisions, relative to the exact table."""
     plain = "the exact table"
     make = partial(posenc.encode, "rope", dim=DIM, base=BASE)
     functions: dict[str, Callable[[], object]] = {
@@ -87,7 +87,7 @@ def _tables(rows: int, sizes: Sizes) -> Iterator[Measurement]:
 
 
 def _narrow(sizes: Sizes) -> Iterator[Measurement]:
-    """A value of a narrow table, against one of a wide table of as many values."""
+    """Yield the time of a value in a narrow table, relative to a wide one of the same size."""
     used = engine("numpy")
     assert used is not None
     wide = f"{DIM} columns"
@@ -105,7 +105,7 @@ def _narrow(sizes: Sizes) -> Iterator[Measurement]:
 
 
 def _scores(sizes: Sizes) -> Measurement:
-    """ALiBi's scores, against filling as many values of new memory."""
+    """Return the time of ALiBi's scores, relative to filling as much new memory."""
     context = _context(sizes)
     values = Work(HEADS * context * context // DIM, "float32")
     times = paired(

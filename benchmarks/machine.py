@@ -1,4 +1,4 @@
-"""What the numbers depend on: processor and versions, but nothing that names a place."""
+"""Describe the machine of a measurement: processor and versions, without names of places."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from posenc_cli import __version__
 from posenc_cli.encoding.engine import processors
 
 BUSY = 0.5
-"""Processes a core, others' included, from which a run is not to be trusted."""
+"""Load per core, including other processes, above which a run is not reliable."""
 LIBRARIES = (
     "numpy",
     "torch",
@@ -23,7 +23,7 @@ LIBRARIES = (
 
 
 def facts() -> dict[str, str | float | dict[str, str | None]]:
-    """The processor, its cores and their load, the system, and versions (None: not installed)."""
+    """Return the processor, its cores and load, the system, and versions (None: not installed)."""
     return {
         "cpu": _processor(),
         "cores": processors(),
@@ -36,12 +36,12 @@ def facts() -> dict[str, str | float | dict[str, str | None]]:
 
 
 def load() -> float:
-    """Processes that ran or waited in the last minute, per core (0 where that is not known)."""
+    """Return the load average of the last minute per core, or 0 if it is not known."""
     return os.getloadavg()[0] / processors() if hasattr(os, "getloadavg") else 0.0
 
 
 def installed(name: str) -> str | None:
-    """The version of a library, or None where it is not installed."""
+    """Return the version of a library, or None if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:

@@ -1,6 +1,6 @@
-"""Measuring one thing against another, and what a measurement is.
+"""Measure one function relative to another, and define what a measurement is.
 
-Owns the only timing code of the benchmarks: :func:`paired`.
+All timing of the benchmarks is in :func:`paired`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Unit = Literal["×", "MiB"]
 
 @dataclass(frozen=True)
 class Spread:
-    """What several repetitions gave: the middle one and both ends."""
+    """The median, minimum and maximum of several repetitions."""
 
     median: float
     min: float
@@ -27,7 +27,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """The spread of some values.
+        """Return the spread of some values.
 
         >>> Spread.of([3.0, 1.0, 2.0])
         Spread(median=2.0, min=1.0, max=3.0, repetitions=3)
@@ -35,7 +35,7 @@ class Spread:
         return cls(statistics.median(values), min(values), max(values), len(values))
 
     def scaled(self, factor: float) -> Spread:
-        """The spread of values that are each ``factor`` times as large.
+        """Return the spread of values that are each ``factor`` times as large.
 
         >>> Spread.of([1.0, 2.0]).scaled(2).max
         4.0
@@ -45,12 +45,12 @@ class Spread:
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds of several functions that took turns: the n-th of each are of the same round."""
+    """Seconds of functions that ran in turn: the n-th of each are of one round."""
 
     seconds: Mapping[str, Sequence[float]]
 
     def ratio(self, name: str, against: str) -> Spread:
-        """How many times as long ``name`` took as ``against``, round by round.
+        """Return the ratio of the times of ``name`` and ``against``, round by round.
 
         >>> Timings({"slow": [4.0, 9.0], "fast": [2.0, 3.0]}).ratio("slow", "fast").median
         2.5
@@ -66,7 +66,7 @@ def paired(
     warm_ups: int = 1,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Timings:
-    """Seconds of functions that take turns, A B A B …, so that a slow moment slows them all.
+    """Return seconds of functions that run in turn, A B A B …, so a slow moment slows them all.
 
     The first ``warm_ups`` rounds, which touch memory, compile and load, are not counted. ``clock``
     may count seconds of a processor instead of those that pass.
@@ -94,7 +94,7 @@ class Goal:
     limit: float
 
     def met(self, median: float) -> bool:
-        """Whether the median keeps the limit."""
+        """Return whether the median is within the limit."""
         return median <= self.limit if self.sense == "at most" else median >= self.limit
 
     def __str__(self) -> str:
@@ -103,9 +103,9 @@ class Goal:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was measured (``name``, ``dtype``, ``threads``), against what, and what came out.
+    """A measurement (``name``, ``dtype``, ``threads``), its baseline, and its result.
 
-    ``spread`` is None where it could not be measured here; ``note`` says why, or what to know.
+    ``spread`` is None if it could not be measured; ``note`` has the reason, or a remark.
     """
 
     name: str
@@ -119,7 +119,7 @@ class Measurement:
 
     @property
     def met(self) -> bool | None:
-        """Whether the goal is met; None without one, or without a measurement."""
+        """Return whether the goal is met; None without a goal or a measurement."""
         if self.goal is None or self.spread is None:
             return None
         return self.goal.met(self.spread.median)
@@ -127,7 +127,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Section:
-    """Measurements that belong together, and how they were made."""
+    """Measurements that belong together, and their method."""
 
     title: str
     how: str

@@ -1,4 +1,4 @@
-"""The other contenders: textbook code, and the libraries that are installed.
+"""Define the other contenders: textbook code, and the installed libraries.
 
 Each is written as its users write it. Torch and the libraries are imported only when used.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def textbook_numpy(positions: NDArray[np.int64], compute: str, stored: str) -> NDArray[Any]:
-    """cos, then sin, of position · frequency, computed in one precision and stored in another.
+    """Return cos, then sin, of position · frequency, in one precision and stored in another.
 
     Shape: (positions, DIM).
     """
@@ -32,7 +32,7 @@ def textbook_numpy(positions: NDArray[np.int64], compute: str, stored: str) -> N
 
 
 def reusing_numpy(rows: int, compute: str, stored: str) -> Callable[[], NDArray[Any]]:
-    """The same steps, each into memory that was touched before."""
+    """Return the same table, computed in memory that was used before."""
     inv_freq = (1 / BASE ** (np.arange(0, DIM, 2) / DIM)).astype(compute)
     angles = np.ones((rows, DIM // 2), compute)
     table = np.ones((rows, DIM), compute)
@@ -50,7 +50,7 @@ def reusing_numpy(rows: int, compute: str, stored: str) -> Callable[[], NDArray[
 
 
 def textbook_torch(positions: NDArray[np.int64], stored: str) -> Any:
-    """The textbook in torch, computed in float32 (float64 for float64) and stored in a dtype.
+    """Return torch's textbook table, computed in float32 (float64 for float64), in a dtype.
 
     Shape: (positions, DIM).
     """
@@ -62,7 +62,7 @@ def textbook_torch(positions: NDArray[np.int64], stored: str) -> Any:
 
 
 def reusing_torch(rows: int) -> Callable[[], Any]:
-    """The same steps in float32, each into memory that was touched before."""
+    """Return the same table in float32, computed in memory that was used before."""
     torch = import_module("torch")
     inv_freq = 1.0 / (BASE ** (torch.arange(0, DIM, 2, dtype=torch.float32) / DIM))
     positions, angles = torch.arange(rows, dtype=torch.float32), torch.ones(rows, DIM // 2)
@@ -78,7 +78,7 @@ def reusing_torch(rows: int) -> Callable[[], Any]:
 
 
 def transformers_llama(positions: NDArray[np.int64], *, cast: str = "float32") -> Any:
-    """The rotary module of Llama in transformers, cast to a dtype: cosines and sines, each twice.
+    """Return cosines and sines, each twice, of transformers' Llama module, cast to a dtype.
 
     Shape: two of (positions, DIM).
     """
@@ -94,7 +94,7 @@ def transformers_llama(positions: NDArray[np.int64], *, cast: str = "float32") -
 
 
 def rotary_embedding_torch(positions: NDArray[np.int64]) -> Any:
-    """rotary-embedding-torch: cosines and sines of its angles, each angle twice.
+    """Return rotary-embedding-torch's cosines and sines, with each angle twice.
 
     Shape: two of (positions, DIM).
     """
@@ -106,7 +106,7 @@ def rotary_embedding_torch(positions: NDArray[np.int64]) -> Any:
 
 
 def positional_encodings(positions: NDArray[np.int64]) -> Any:
-    """positional-encodings: sin and cos alternating, base 10000, of all positions up to the last.
+    """Return positional-encodings' table: sin and cos alternate, up to the last position.
 
     Shape: (positions, DIM).
     """
@@ -119,7 +119,7 @@ def positional_encodings(positions: NDArray[np.int64]) -> Any:
 
 @dataclass(frozen=True)
 class Library:
-    """A library that computes such tables: what it needs, and how many times it gives each value.
+    """A library that computes such tables: its packages, and how often it repeats each value.
 
     ``pairs`` turns what it gives into cosines, then sines, as float64. ``last`` is the last
     position it can be asked for (it may compute all up to there); ``speed`` says whether its time
@@ -138,13 +138,13 @@ class Library:
 
     @property
     def missing(self) -> str | None:
-        """What is not installed, in words, if anything."""
+        """Return which libraries are not installed, as text; None if all are."""
         needed = (self.module, "torch")
         return next((f"{name} missing" for name in needed if not installed(name)), None)
 
 
 def as_float64(tensor: Any) -> NDArray[np.float64]:
-    """A torch tensor as a NumPy array of float64, which holds every value of it."""
+    """Return a torch tensor as a NumPy array of float64, without loss."""
     values: NDArray[np.float64] = tensor.detach().double().numpy()
     return values
 

@@ -1,4 +1,4 @@
-"""posenc as a contender: its engines, and the two ways its tables are drawn."""
+"""Define posenc as a contender: its engines, and the two ways to compute its tables."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ class Work:
     dim: int = DIM
 
     def touched(self) -> NDArray[Any]:
-        """An array that holds the table, its memory touched."""
+        """Return an array for the table whose memory was already used."""
         return np.full((self.rows, self.dim), 1, REAL_DTYPES[self.dtype].numpy)
 
     def filled(self) -> NDArray[Any]:
-        """A new array of that size, filled with ones: the least that one can cost."""
+        """Return a new array of that size filled with ones, the lower bound of the cost."""
         out = np.empty((self.rows, self.dim), REAL_DTYPES[self.dtype].numpy)
         out.fill(1)
         return out
 
     def plan(self) -> Plan:
-        """The table as posenc plans it."""
+        """Return the table as posenc plans it."""
         return rope_plan(Positions.contiguous(0, self.rows), dtype=self.dtype, dim=self.dim)
 
     def draw(self, engine: Engine) -> None:
@@ -61,20 +61,20 @@ class Work:
         self.plan().fill(out, engine)
 
     def make(self, engine: Engine) -> NDArray[Any]:
-        """The table in a new array, whose memory is touched for the first time."""
+        """Return the table in a new array, whose memory was not used before."""
         out = np.empty((self.rows, self.dim), REAL_DTYPES[self.dtype].numpy)
         self.fill(out, engine)
         return out
 
 
 def rope_plan(positions: Positions, *, dtype: str, dim: int = DIM) -> Plan:
-    """The plan of a rotary table."""
+    """Return the plan of a rotary table."""
     encoding = Encoding.of(catalogue.find("rope"), {"dim": dim, "base": BASE}, seq_len=None)
     return Request(encoding, positions, Precision.of(REAL_DTYPES[dtype], None)).plan()
 
 
 def engine(backend: str, *, threads: int = 1, arithmetic: Arithmetic = "exact") -> Engine | None:
-    """An engine on the CPU, or None where its backend is not available."""
+    """Return an engine on the CPU, or None if its backend is not available."""
     if not registry.status(backend).available:
         return None
     return Engine(registry.find(backend), arithmetic=arithmetic, threads=threads)
@@ -82,7 +82,7 @@ def engine(backend: str, *, threads: int = 1, arithmetic: Arithmetic = "exact") 
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """Torch computes on so many threads; nothing to do where it is not installed."""
+    """Set the number of torch's threads in the block, if torch is installed."""
     if installed("torch") is None:
         yield
         return

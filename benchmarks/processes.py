@@ -1,4 +1,4 @@
-"""Whole processes: how long they take to start, and how much memory they need."""
+"""Measure whole processes: start-up time and memory."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ NUMPY_GOALS = {
     },
 }
 PYTHON_GOALS = {HELP: Goal("at most", 3.0), VERSION: Goal("at most", 1.5)}
-"""What a start may take, as multiples of ``import numpy`` and of a Python that does nothing."""
+"""Limits of a start, as multiples of ``import numpy`` and of an idle Python."""
 CALLED_GOALS = {"numpy": Goal("at most", 3.0), "torch": Goal("at most", 1.5)}
-"""What rope-check of a right function may take, as a multiple of importing its library."""
+"""Limit of rope-check for a correct function, as a multiple of importing its library."""
 
 CALLED = """
 import {library} as xp
@@ -116,9 +116,9 @@ PICTURES = {
     "posenc heatmap -s rope --out x.png": Goal("at most", 1.3),
     "posenc heatmap -s alibi --heads 64 --out x.png": Goal("at most", 3.0),
 }
-"""What a picture may take, as a multiple of saving an empty figure with matplotlib."""
+"""Limit of a picture, as a multiple of saving an empty figure with matplotlib."""
 MEMORY_GOALS = {65_536: Goal("at most", 12.0), sys.maxsize: Goal("at most", 16.0)}
-"""What a table of up to so many rows may take beyond ``import numpy``, in MiB."""
+"""Limits of memory beyond ``import numpy``, in MiB, by the number of rows."""
 
 # What a process was before it ran its program counts into its peak, and this one may be large: a
 # small one in between starts it.
@@ -131,13 +131,13 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 
 
 def generate(length: int, *, backend: str) -> list[str]:
-    """The command that writes a rotary table of so many rows to nowhere."""
+    """Return the command that writes a rotary table of some rows to /dev/null."""
     options = ["--len", str(length), "-o", os.devnull, "--format", "npy", "--backend", backend]
     return [*POSENC, "generate", "--scheme", "rope", *options]
 
 
 def startup(sizes: Sizes) -> Section:
-    """Whole processes, against ``import numpy`` and against a Python that does nothing."""
+    """Return the time of whole processes, relative to ``import numpy`` and an idle Python."""
     commands = {
         "python -c pass": NOTHING,
         "python -c 'import numpy'": IMPORT_NUMPY,
@@ -174,7 +174,7 @@ def startup(sizes: Sizes) -> Section:
 
 
 def _called(sizes: Sizes) -> Iterator[Measurement]:
-    """``rope-check --impl`` of a right function of each library, against importing that library."""
+    """Yield the time of ``rope-check --impl`` for each library, relative to importing it."""
     with tempfile.TemporaryDirectory() as folder:
         for library, goal in CALLED_GOALS.items():
             name = f"posenc rope-check --impl of a {library} function, 4096 positions"
@@ -198,7 +198,7 @@ def _called(sizes: Sizes) -> Iterator[Measurement]:
 
 
 def _pictures(sizes: Sizes) -> Iterator[Measurement]:
-    """Pictures in files, against an empty figure of matplotlib alone; so is a plain heatmap."""
+    """Yield the times of picture files, relative to an empty figure of matplotlib."""
     if not installed("matplotlib"):
         return
     empty, plain = "an empty figure", "the same heatmap by matplotlib alone"
@@ -218,7 +218,7 @@ def _pictures(sizes: Sizes) -> Iterator[Measurement]:
 
 
 def _processor_seconds() -> float:
-    """The seconds of a processor that all ended child processes have taken."""
+    """Return the CPU seconds of all child processes that have ended."""
     import resource
 
     taken = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -226,7 +226,7 @@ def _processor_seconds() -> float:
 
 
 def memory(sizes: Sizes) -> Section:
-    """The peak memory of ``posenc generate`` at several lengths, less that of ``import numpy``."""
+    """Return the peak memory of ``posenc generate`` at several lengths, less that of NumPy."""
     how = (
         "An entry is the peak resident memory of `posenc generate --scheme rope --len …` (64 "
         "columns, float32), minus the peak of `python -c 'import numpy'`."
@@ -251,7 +251,7 @@ def _peaks(sizes: Sizes) -> Iterator[Measurement]:
 
 
 def growth(sizes: Sizes) -> Section:
-    """The time of a row at several lengths, against that at the longest."""
+    """Return the time per row at several lengths, relative to the longest."""
     *shorter, longest = sizes.growth_lengths
     found: list[Measurement] = []
     for backend in registry.BUILT_IN:
@@ -279,7 +279,7 @@ def growth(sizes: Sizes) -> Section:
 
 
 def _environment() -> dict[str, str]:
-    """The environment of a user whose posenc is installed: its modules have been compiled."""
+    """Return the environment of a user who installed posenc: its modules are compiled."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -300,7 +300,7 @@ def _run(command: Sequence[str], folder: str | None = None) -> None:
 
 
 def _peak(command: Sequence[str]) -> float:
-    """The peak resident memory of a command in MiB."""
+    """Return the peak resident memory of a command in MiB."""
     ran = subprocess.run(
         [sys.executable, "-S", "-c", PEAK, *command],
         check=True,

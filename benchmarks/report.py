@@ -1,6 +1,6 @@
-"""Results as text for a terminal, as strict JSON, and as Markdown for the pages.
+"""Format results as text for a terminal, as strict JSON, and as Markdown for the pages.
 
-Results are plain values, as JSON holds them, so that a saved result gives the same section again.
+Results are plain JSON values, so a saved result gives the same section again.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Results = dict[str, Any]
 WIDTH = 100
 NO_VALUE = "–"
 SHARED = (1, 2, 3, 6)
-"""Columns of a table of measurements that need not be there where all rows say the same."""
+"""Columns of a table of measurements that are left out if all rows have one value."""
 
 LABELS = {1048575: "2^20−1", 2**24 + 1: "2^24+1", 2**31: "2^31", 2**53 - 1: "2^53−1"}
-"""How positions near powers of two are written."""
+"""The text of positions near powers of two."""
 
 
 def as_plain(section: Section | Judged) -> Results:
-    """A section as plain values."""
+    """Return a section as plain values."""
     if isinstance(section, Judged):
         rows = [asdict(row) for row in section.rows]
         return {"title": section.title, "how": section.how, "accuracy": rows}
@@ -43,7 +43,7 @@ def _measurement(each: Measurement) -> Results:
 
 
 def as_json(results: Results) -> str:
-    """Strict JSON: no NaN, no infinity.
+    """Return strict JSON, without NaN and infinity.
 
     Raises: ValueError where a value is either.
     """
@@ -51,7 +51,7 @@ def as_json(results: Results) -> str:
 
 
 def as_text(section: Results) -> str:
-    """A section as tables for a terminal, at most 100 columns wide."""
+    """Return a section as tables for a terminal, at most 100 columns wide."""
     title = section["title"]
     lines = [title, "=" * len(title), *textwrap.wrap(section["how"].replace("`", ""), WIDTH), ""]
     body = _accuracy_text(section) if "accuracy" in section else _measurements_text(section)
@@ -118,7 +118,7 @@ def _wrong(row: Results) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]], *, named: int) -> Iterator[str]:
-    """Rows as columns two spaces apart; past the ``named`` a note may run into empty cells."""
+    """Yield rows as columns; after the ``named`` ones, a note may fill empty cells."""
     columns = range(len(rows[0]))
     widths = [
         max(len(row[at]) for row in rows if at < named or at == columns[-1] or row[at + 1])
@@ -151,7 +151,7 @@ def _with_unit(value: float, unit: str) -> str:
 
 
 def _power(value: float) -> str:
-    """A number in as few characters as tell its size.
+    """Return a number in few characters.
 
     >>> _power(2.98e-08), _power(0.5), _power(12345678.0), _power(0)
     ('3.0e-8', '0.50', '1.2e7', '0')
@@ -165,7 +165,7 @@ def _power(value: float) -> str:
 
 
 def performance_markdown(results: Results) -> str:
-    """The page on performance, in Markdown, from a result as it was saved.
+    """Return the page on performance, in Markdown, from a saved result.
 
     Sections that the result lacks are left out.
     """
@@ -180,7 +180,7 @@ def performance_markdown(results: Results) -> str:
 
 
 def truths(results: Results) -> tuple[list[str], ...]:
-    """What the README says of errors and of speed: what, posenc, and what people use."""
+    """Return the README's rows on errors and speed: posenc and the usual code."""
     sections, near = results["sections"], 131071
     errors = {
         row["name"]: next(each["max_error"] for each in row["found"] if each["position"] == near)
@@ -238,7 +238,7 @@ def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _median(each: Results | None) -> str:
-    """A median with the minimum and its goal, or a dash.
+    """Return a median with the minimum and its goal, or a dash.
 
     >>> spread = {"median": 4.9, "min": 4.1}
     >>> _median({"spread": spread, "unit": "×", "goal": "≤ 5", "met": True})
@@ -253,7 +253,7 @@ def _median(each: Results | None) -> str:
 
 
 def _by_format(section: Results) -> str:
-    """Multiples of the floor: a row a contender, a column a format and number of threads."""
+    """Return multiples of the floor: rows of contenders, columns of formats and threads."""
     found = {(m["name"], m["dtype"], m["threads"]): m for m in section["measurements"]}
     columns = dict.fromkeys((dtype, threads) for _, dtype, threads in found)
     shown = [(dtype, threads) for dtype, threads in columns if dtype == "float32" or threads == 1]
@@ -266,7 +266,7 @@ def _by_format(section: Results) -> str:
 
 
 def _by_backend(section: Results) -> str:
-    """Times faster: a row a peer and number of threads, a column a backend."""
+    """Return speed-ups: rows of peers and threads, columns of backends."""
     found = {(m["name"], m["threads"], m["against"]): m for m in section["measurements"]}
     backends = dict.fromkeys(against for _, _, against in found)
     rows = [
@@ -301,5 +301,5 @@ def _accuracy_table(section: Results) -> str:
 
 
 def _with_values(rows: list[list[str]], *, names: int = 1) -> list[list[str]]:
-    """The rows that have a value past their names."""
+    """Return the rows that have a value after their names."""
     return [row for row in rows if any(cell != NO_VALUE for cell in row[names:])]

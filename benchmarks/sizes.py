@@ -1,4 +1,4 @@
-"""How large and how often each benchmark measures."""
+"""Define the sizes and the repetitions of each benchmark."""
 
 from __future__ import annotations
 

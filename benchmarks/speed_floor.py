@@ -1,4 +1,4 @@
-"""How fast a table is computed into memory that is there, as multiples of filling that memory."""
+"""Measure tables in existing memory, as multiples of filling that memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HOW = (
 
 
 def measured(sizes: Sizes) -> Section:
-    """The backends of posenc, and textbook code that reuses its memory, against ``fill``."""
+    """Return posenc's backends and textbook code that reuses memory, relative to ``fill``."""
     found: list[Measurement] = []
     for dtype in DTYPES:
         work = Work(sizes.rows, dtype)

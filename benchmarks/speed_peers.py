@@ -1,7 +1,7 @@
-"""How many times faster than its peers posenc is.
+"""Measure how many times faster posenc is than its peers.
 
-Peers as their users write them make new arrays, whose memory is touched for the first time; so
-posenc does that too. Code that reuses its memory is set against posenc writing to touched memory.
+Peers, as their users write them, make new arrays, whose memory is used for the first time; here
+posenc does that too. Code that reuses its memory is compared with posenc in used memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 POSENC = ("numpy", "fast")
 DTYPE = "float32"
 TEXTBOOK_GOALS = {"float32": 3.0, "float64": 10.0}
-"""How many times faster than textbook NumPy in a precision the numpy backend should be."""
+"""Goals of the numpy backend's speed-up over textbook NumPy, by precision."""
 
 HOW = (
     "An entry is the time of the library divided by the time of posenc, for a float32 table of "
@@ -38,7 +38,7 @@ HOW = (
 
 @dataclass(frozen=True)
 class Rival:
-    """A peer's table, made on so many threads; ``missing`` says what it lacks here."""
+    """A peer's table, made with some threads; ``missing`` names what is not installed."""
 
     name: str
     threads: int
@@ -50,7 +50,7 @@ class Rival:
 
 
 def measured(sizes: Sizes) -> Section:
-    """Textbook code in NumPy and torch, and libraries, against posenc."""
+    """Return textbook code in NumPy and torch, and libraries, relative to posenc."""
     work = Work(sizes.rows, DTYPE)
     found = tuple(
         _against(work, rival, backend, sizes)

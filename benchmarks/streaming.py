@@ -1,4 +1,4 @@
-"""How fast a table reaches a file in memory, against writing zeros there."""
+"""Measure how fast a table reaches a file in memory, relative to writing zeros there."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ HOW = (
 
 @dataclass(frozen=True)
 class Place:
-    """Where files go, and what to call it."""
+    """The folder of files, and its name in reports."""
 
     folder: Path
     name: str
 
     def file(self, name: str) -> Path:
-        """The path of a file there."""
+        """Return the path of a file in the folder."""
         return self.folder / name
 
 
 def measured(sizes: Sizes) -> Section:
-    """Each binary format by each backend against zeros, and CSV against NumPy's."""
+    """Return binary formats relative to writing zeros, and CSV relative to NumPy's."""
     work, text = Work(sizes.rows, DTYPE), Work(sizes.text_rows, DTYPE)
     place = _place(needed=4 * work.plan().values * 4)
     try:

@@ -1,1 +1,1 @@
-"""What keeps the project: environments, pages, numbers of peers, mutants."""
+"""Maintain the project: environments, pages, peers' numbers, mutants."""

@@ -1,52 +1,48 @@
-"""Ask candle's own model code by which frequencies its layers rotate, on a machine with rustc.
+"""Record the rotations of candle's own model code, on a machine with rustc.
 
 Usage: python -m tools.candle_layers FOLDER [--check]
 
-FOLDER is candle's source. The lines of a model's file that compute its frequencies are compiled as
-they stand, in a program that has nothing else of it; what serde asks of a config is read off the
-struct: a field that is no Option and has no default must be there, and unknown keys are passed
-over. Which columns rotate together is the function that the file calls. The answers go to
-tests/golden/engines_candle.json and .npz; ``--check`` compares them with these.
+FOLDER is candle's source. The lines of a model's file that compute its frequencies are compiled in
+a small program. The fields that serde requires are read from the struct: a field without Option and
+without a default must be present, and unknown keys are ignored. The function that the file calls
+shows the layout. The answers go to tests/golden/engines_candle.json and .npz; ``--check`` compares
+them with these files.
 """
 
 from __future__ import annotations
 
-import argparse
 import functools
 import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tools.engine_layers import Turn, finish, remade
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from tools.engine_layers import Build, Turn, main, remade
 
 GOLDEN = "engines_candle"
 FILES = {"glm4": "glm4_new", "qwen3_moe": "qwen3"}
-"""The file of a model type, where it has another name."""
+"""The file of a model type, if it has another name."""
 SPEAKING = (
     *("hidden_size", "num_attention_heads", "head_dim", "rope_theta", "partial_rotary_factor"),
     "max_position_embeddings",
 )
-"""Fields that say something of the rotation; of others small sizes stand in."""
+"""Fields that affect the rotation; others get small values."""
 SCALING = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
 _FOLDER: list[Path] = []
 
 
 def source_of(kind: str) -> str:
-    """The file of a model type."""
+    """Return the file of a model type."""
     name = FILES.get(kind, kind)
     return (_FOLDER[0] / "candle-transformers/src/models" / f"{name}.rs").read_text("utf-8")
 
 
 def fields_of(source: str) -> dict[str, tuple[str, bool]]:
-    """The speaking fields of a config: the type of each, and whether serde does without."""
+    """Return the fields of a config about rotation: their types, and whether serde needs them."""
     found = re.search(r"pub struct (?:Llama)?Config \{(.*?)\n\}", source, re.DOTALL)
     assert found is not None
     fields = {}
@@ -59,7 +55,7 @@ def fields_of(source: str) -> dict[str, tuple[str, bool]]:
 
 
 def program_of(source: str) -> str:
-    """A program that prints the frequencies of the fields that are its arguments."""
+    """Return a program that prints the frequencies for the fields in its arguments."""
     fields = fields_of(source)
     members = "".join(f"{name}: {kind}, " for name, (kind, _) in fields.items())
     made = "".join(
@@ -102,13 +98,13 @@ def program_of(source: str) -> str:
 
 
 def fails(message: str) -> None:
-    """What serde says of a config is an answer of the engine's, and no error of this file."""
+    """Raise serde's error for a config as the engine's answer, not as an error of this file."""
     exec(compile("raise ValueError(message)", "serde", "exec"), {"message": message})
 
 
 @functools.cache
 def compiled(kind: str) -> Path:
-    """The program of a model type."""
+    """Return the program of a model type."""
     folder = Path(tempfile.mkdtemp())
     (folder / "main.rs").write_text(program_of(source_of(kind)), "utf-8")
     command = ["rustc", "--edition", "2021", "-o", str(folder / "main"), str(folder / "main.rs")]
@@ -118,7 +114,7 @@ def compiled(kind: str) -> Path:
 
 
 def turn(values: dict[str, Any], _layer: int, _length: int | None) -> Turn:
-    """How a layer rotates, or what serde would refuse."""
+    """Return the rotation of a layer."""
     kind = values["model_type"]
     source = source_of(kind)
     given = []
@@ -146,15 +142,17 @@ def turn(values: dict[str, Any], _layer: int, _length: int | None) -> Turn:
     return Turn(frequencies, 1.0, layout)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Ask candle, and write or compare; the status is 1 where bytes differ."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("folder", type=Path, help="candle's source")
-    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    options = parser.parse_args(arguments)
-    _FOLDER[:] = [options.folder]
-    return finish(remade(GOLDEN, "candle", turn), check=options.check)
+def asking(folder: Path) -> Build:
+    """Return the function that runs the code of a folder."""
+    _FOLDER[:] = [folder]
+    return turn
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(
+        main(
+            __doc__,
+            "candle's source",
+            lambda place, only: remade(GOLDEN, "candle", asking(Path(place)), only),
+        )
+    )

@@ -1,19 +1,8 @@
-"""The claims of docs/ledger.md, each with its source, and what tools/ledger.py compares it with."""
+"""List the claims of docs/ledger.md, each with its source and the runs that test it."""
 
 from __future__ import annotations
 
-from tools.ledger import (
-    Alike,
-    Claim,
-    Lower,
-    MoreRight,
-    Right,
-    Rise,
-    RisesLess,
-    Row,
-    Run,
-    Value,
-)
+from tools.ledger import Alike, Claim, Lower, MoreRight, Right, Rise, RisesLess, Row, Run, Value
 
 _STRETCHES = ("none", "linear", "ntk", "yarn", "dynamic", "window", "clip", "log-n")
 _TOLD = ("nope", "sinusoidal", "rope", "alibi", "t5")
@@ -44,7 +33,7 @@ def _rope(stretch: str) -> Row:
 
 
 def _head(command: str, what: str, place: int, bound: float, *, least: bool, share: str) -> Value:
-    """What a fitted head does at the place of a length among 1×, 2×, 4×, 8×."""
+    """Return the behaviour of a fitted head at one of the lengths 1×, 2×, 4× and 8×."""
     path = ("results", 0, "lengths", place, share)
     return Value(f"posenc heads {command}", what, path, bound, least)
 

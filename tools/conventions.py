@@ -2,12 +2,12 @@
 
 Usage: python -m tools.conventions [--check | --environments FOLDER]
 
-Each library is installed at the version that `ENVIRONMENTS` names, in a virtual environment of its
-own kind below FOLDER, and its own code computes: the definitions of one file, run one by one, so
-that a library whose other imports are missing still gives its function. The rows that posenc is
-compared with go to tests/golden/conventions.npz, what was measured to conventions.json beside it,
-and both to the page. ``--check`` installs nothing and says whether the page is what those files and
-posenc_cli/configs/library_functions.json say. Which call makes a table: tools/conventions_calls.py.
+Each library is installed at the version of `ENVIRONMENTS`, in a virtual environment below FOLDER.
+The statements of one file run one by one, so a function works even if other imports of its library
+are missing. The rows to compare go to tests/golden/conventions.npz, the measurements to
+conventions.json beside it, and both to the page. ``--check`` installs nothing, and reports whether
+the page agrees with those files and with posenc_cli/configs/library_functions.json. The calls are
+in tools/conventions_calls.py.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ PAGE = ROOT / "docs" / "conventions.md"
 STATEMENT = ROOT / "tests" / "golden" / "conventions.json"
 DIM, HEADS, GRID, SHORT, FAR = 64, 8, (14, 14), 24, 131_072
 SQUARE = 1024
-"""Positions up to which a function of scores, whose table is square, is asked."""
+"""Most positions for a function of scores, whose table is square."""
 KEPT = (0, 1, 2, 7, 23)
-"""Rows of a table that the golden keeps; of a bias also keys."""
+"""Rows of a table that the golden keeps; also keys for a bias."""
 ALONE = "alone"
-"""The name of the module that the definitions of a file are run in."""
+"""The name of the module in which the definitions of a file run."""
 _BASES = ("theta", "base", "temperature", "max_period", "max_timescale", "max_wavelength",
           "rope_theta", "min_freq", "max_freq", "base_freq", "config")  # fmt: skip
-"""What libraries call the parameter that sets the base, or holds it."""
+"""Libraries' names of the parameter that sets the base."""
 
 
 # Below: what runs in the environment of a library, without posenc.
 
 
 def definitions(file: str) -> dict[str, Any]:
-    """What the statements of an installed file define, run one by one; of several, of the last.
+    """Return the definitions of installed files, whose statements run one by one.
 
-    A statement that fails, an import that is missing or what needs it, is left out.
+    Failing statements, such as imports of missing packages, are left out.
     """
     names: dict[str, Any] = {}
     for each in file.split():
@@ -87,9 +87,9 @@ def _execute(statement: ast.stmt, *names: dict[str, Any]) -> None:
 
 
 def _stand_ins() -> dict[str, Any]:
-    """Plain classes and decorators for those of packages that are not installed.
+    """Return plain classes and decorators in place of packages that are not installed.
 
-    A base of modules is torch's, a registry and a cache do nothing: none of them computes.
+    The base class of modules is torch's; registries and caches have no effect.
     """
     import torch
 
@@ -102,9 +102,9 @@ def _stand_ins() -> dict[str, Any]:
 
 
 def method(file: str, name: str) -> Any:
-    """A static method of a class of an installed file, as a function of its own.
+    """Return a static method of a class in an installed file as a function.
 
-    Raises: LookupError where the file has none of that name.
+    Raises: LookupError if the file has no such method.
     """
     for node in ast.walk(_tree(file)):
         if isinstance(node, ast.FunctionDef) and node.name == name:
@@ -116,7 +116,7 @@ def method(file: str, name: str) -> Any:
 
 
 class Function:
-    """A function of a library, as the expression of its call uses it."""
+    """A function of a library, for the expression of its call."""
 
     def __init__(self, name: str, call: Call) -> None:
         self.call, self.name = call, name.partition(":")[2]
@@ -131,7 +131,7 @@ class Function:
         return {alias: importlib.import_module(module) for alias, module in modules.items()}
 
     def __call__(self, length: int, *, roomy: bool = False) -> tuple[np.ndarray, ...]:
-        """The tables of so many positions: one, or cosines and sines."""
+        """Return the tables for some positions: one, or cosines and sines."""
         half = self.call.pairs == "half"
         firsts = np.zeros((length, DIM), "float32")
         firsts[:, : DIM // 2 if half else DIM : 1 if half else 2] = 1
@@ -150,7 +150,7 @@ class Function:
 
     @property
     def settable(self) -> str:
-        """The parameter that sets the base, empty where there is none."""
+        """Return the parameter that sets the base; empty if there is none."""
         if self.call.base:
             return self.call.base
         function = self.names.get("F")
@@ -168,7 +168,7 @@ def _array(table: Any) -> np.ndarray:
 
 
 def _halves(table: Any) -> tuple[Any, Any]:
-    """Cosines and sines of what holds the sines, then the cosines, in its columns."""
+    """Return cosines and sines of a table whose columns are first sines, then cosines."""
     half = table.shape[-1] // 2
     return table[..., half:], table[..., :half]
 
@@ -178,13 +178,13 @@ def _cos_sin(angles: Any) -> tuple[Any, Any]:
 
 
 def _made(module: Any) -> Any:
-    """A module of fairseq's kind whose table has been filled."""
+    """Return a module like fairseq's after filling its table."""
     module.make_weight(*module.weight.shape, module.padding_idx)
     return module
 
 
 def measured(name: str, call: Call) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """What a function does, and its tables: of `SHORT` positions, and its last of `FAR`."""
+    """Return facts about a function, its tables for `SHORT` positions, and the last of `FAR`."""
     function = Function(name, call)
     tables = function(SHORT)
     far = list[np.ndarray]()
@@ -199,7 +199,7 @@ def measured(name: str, call: Call) -> tuple[dict[str, Any], list[np.ndarray]]:
 
 
 def _room(function: Callable[[int], tuple[np.ndarray, ...]], most: int) -> tuple[int, str]:
-    """How many positions a function has, up to ``most``, and what it says of one more."""
+    """Return the number of positions of a function, up to ``most``, and its answer to one more."""
 
     def rows(length: int) -> int | str:
         try:
@@ -238,14 +238,14 @@ def run(environment: str, path: str, only: str = "") -> None:
 
 
 def gathered(folder: Path) -> Iterator[tuple[str, dict[str, Any], list[np.ndarray]]]:
-    """What the functions of all environments give, which are made where they are missing."""
+    """Yield the results of the functions of all environments; missing ones are created."""
     for environment, (_, requirements) in ENVIRONMENTS.items():
         python, out = folder / environment / "bin" / "python", folder / f"{environment}.npz"
         if not python.exists():
             subprocess.run([sys.executable, "-m", "venv", folder / environment], check=True)
             for options, packages in requirements:
                 pip: list[Any] = [python, "-m", "pip", "install", "--quiet", "--no-compile"]
-                subprocess.run([*pip, *options, *packages], check=True)
+                subprocess.run([*pip, *options, *packages.split()], check=True)
         command = f"from tools.conventions import run; run({environment!r}, {str(out)!r})"
         keras = {**os.environ, "KERAS_BACKEND": environment}
         subprocess.run([python, "-W", "ignore", "-c", command], check=True, cwd=ROOT, env=keras)
@@ -257,7 +257,7 @@ def gathered(folder: Path) -> Iterator[tuple[str, dict[str, Any], list[np.ndarra
 
 
 def exact(name: str, places: Sequence[int], *, sines: bool = False) -> np.ndarray:
-    """The float64 numbers of posenc for these places of what a function gives, from 0."""
+    """Return posenc's float64 values at some places of a function's table, counted from 0."""
     import posenc_cli
     from posenc_cli.catalogue import BUILT_IN
     from posenc_cli.configs.library import find_function
@@ -278,10 +278,10 @@ def exact(name: str, places: Sequence[int], *, sines: bool = False) -> np.ndarra
 
 
 def compared(name: str, facts: dict[str, Any], tables: list[np.ndarray]) -> dict[str, Any]:
-    """The facts of a function, with how far its values are from posenc's.
+    """Return the facts of a function with its maximum differences from posenc.
 
     ``near`` is the largest difference in `SHORT` positions, or in a whole grid; ``far`` that at the
-    last of `FAR`, None where there is no such position.
+    last of `FAR`, or None if there is no such position.
     """
     count = 1 + (len(tables) > 1 and tables[0].shape == tables[1].shape)
     places = range(tables[0].shape[-2])
@@ -296,7 +296,7 @@ def compared(name: str, facts: dict[str, Any], tables: list[np.ndarray]) -> dict
 
 
 def kept(tables: list[np.ndarray]) -> np.ndarray:
-    """The rows that the golden keeps of the first table of a function."""
+    """Return the rows of a function's first table that the golden stores."""
     table = tables[0]
     return table[..., KEPT, :] if table.ndim == 2 else table[:, KEPT][..., KEPT]
 
@@ -333,7 +333,7 @@ _EXPONENTS = {"vaswani": "−2i/d", "tensor2tensor": "−i/(d/2 − 1)"}
 
 
 def page() -> str:
-    """The page of what was measured."""
+    """Return the page from the stored measurements."""
     facts = json.loads(STATEMENT.read_text("utf-8"))["cases"]
     libraries = {name.partition(":")[0] for name in facts}
     rows = [_line(name, facts[name]) for name in sorted(facts, key=str.casefold)]
@@ -414,7 +414,7 @@ def _line(name: str, facts: Mapping[str, Any]) -> str:
 
 
 def _columns(scheme: str, parameters: Mapping[str, Any]) -> tuple[str, str]:
-    """Where sines and cosines are, and the formula of their frequencies."""
+    """Return where sines and cosines are, and the formula of their frequencies."""
     if scheme == "sinusoidal":
         order = _ORDERS[parameters["layout"], parameters["order"]]
         return order, f"base^({_EXPONENTS[parameters['spacing']]})"
@@ -445,7 +445,7 @@ def _length(facts: Mapping[str, Any]) -> str:
 
 
 def _options(row: Any) -> str:
-    """The options of posenc generate that make a table."""
+    """Return the options of posenc generate that make a table."""
     parts = [f"--scheme {row.scheme}"]
     parts += [
         f"--{key} {value}" if key in ("base", "layout", "dim", "heads") else f"--set {key}={value}"
@@ -456,7 +456,7 @@ def _options(row: Any) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure and write the page, or check it; the status is 1 where it is not current."""
+    """Measure and write the page, or check it; return 1 if it is not current."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--environments", type=Path, help="where environments are made, and kept")

@@ -1,17 +1,13 @@
-"""Have an engine's own code fill in the cases of a golden: what it rotates by, or how it fails.
+"""Fill in the cases of a golden by an engine that builds whole models: rotations, or an error.
 
-A golden ``tests/golden/engines_NAME.json`` asks: each case is a config. ``answered`` builds it by
-the engine's code, as an iterable of :class:`Turned`, and writes down what each layer rotates by.
+Each case of ``tests/golden/engines_NAME.json`` is a config. The engine's own code builds the model,
+and ``answered`` records the rotation of each layer.
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
-import hashlib
-import io
 import json
-import sys
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -19,14 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tools.goldens import GOLDEN, laid_out
+from tools.engine_layers import main, packed
+from tools.goldens import GOLDEN
 
 
 class Turned(NamedTuple):
-    """What one layer of an engine rotates by; ``frequencies`` None where it does not rotate.
+    """The rotation of a layer of an engine.
 
-    ``frequencies`` (pairs,) in radians a position. ``seq_len`` is the length for which the engine
-    was asked, where its rotation depends on that.
+    ``frequencies`` (pairs,) are in radians per position, or None if the layer does not rotate.
+    ``seq_len`` is the sequence length, if the rotation depends on it.
     """
 
     layer: int
@@ -37,14 +34,14 @@ class Turned(NamedTuple):
 
 
 Reader = Callable[[dict[str, Any]], Iterable[Turned]]
-"""What asks an engine what it makes of a case."""
+"""Returns the rotations of the layers of a case."""
 
 
 _ASKED = ("name", "engine", "config", "lengths")
 
 
 def measured(cosines: Any, sines: Any) -> tuple[Any, float]:
-    """Frequencies (pairs,) and amplitude by the cosines and sines of position 1."""
+    """Return frequencies (pairs,) and amplitude from the cosines and sines of position 1."""
     cosines, sines = np.asarray(cosines, np.float64), np.asarray(sines, np.float64)
     return np.arctan2(sines, cosines), float(np.hypot(cosines, sines)[0])
 
@@ -52,16 +49,16 @@ def measured(cosines: Any, sines: Any) -> tuple[Any, float]:
 def answered(
     case: dict[str, Any], read: Reader, folder: Path
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A case with what the engine makes of it, and the arrays of its layers by their names.
+    """Return a case with the engine's answer, and the arrays of its layers by name.
 
-    Raises: whatever ``read`` does, but where the engine's own code under ``folder`` fails.
+    Raises: what ``read`` raises, except errors of the engine's own code under ``folder``.
     """
     asked = {key: case[key] for key in case if key in _ASKED}
     layers: list[dict[str, Any]] = []
     arrays: dict[str, Any] = {}
     try:
         turned = list(read(copy.deepcopy(case)))
-    except Exception as error:  # whatever its own code fails by is its answer
+    except Exception as error:  # an error of the engine is its answer
         if not _of_engine(error, folder):
             raise
         text = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -85,48 +82,26 @@ def answered(
 
 
 def _of_engine(error: BaseException, folder: Path) -> bool:
-    """Whether an error arose in an engine's code, or in what that called, not in a tool's."""
+    """Return whether an error arose in an engine's code or below it, not in a tool."""
     places = [Path(frame.filename).resolve() for frame in traceback.extract_tb(error.__traceback__)]
     engine, tools = folder.resolve(), Path(__file__).resolve().parent
     sides = [place.is_relative_to(engine) for place in places if {engine, tools} & {*place.parents}]
     return bool(sides) and sides[-1]
 
 
-def run(name: str, read: Reader, folder: Path, *, check: bool, only: str = "") -> int:
-    """Fill in the golden of an engine, or say how it differs from what is there."""
-    path = GOLDEN / f"{name}.json"
-    statement = json.loads(path.read_text("utf-8"))
-    cases: list[dict[str, Any]] = []
-    arrays: dict[str, Any] = {}
-    for case in statement["cases"]:
-        if only not in case["name"]:
-            continue
-        filled, more = answered(case, read, folder)
-        cases.append(filled)
-        arrays |= more
-    if only:
-        print(json.dumps(cases, indent=1))
-        return 0
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
-    data = buffer.getvalue()
-    summary = {"npz_sha256": hashlib.sha256(data).hexdigest()}
-    text = laid_out({**statement, "cases": cases, **summary})
-    if check:
-        same = text == path.read_text("utf-8") and data == path.with_suffix(".npz").read_bytes()
-        print("the same" if same else f"{path.name}: differs", file=sys.stderr)
-        return not same
-    path.write_text(text, "utf-8")
-    path.with_suffix(".npz").write_bytes(data)
-    return 0
+def run(doc: str, name: str, reader: Callable[[Path], Reader]) -> int:
+    """Fill in the golden of an engine or compare with it; ``reader`` returns what reads a case."""
 
+    def remake(place: str, only: str) -> dict[str, bytes]:
+        statement = json.loads((GOLDEN / f"{name}.json").read_text("utf-8"))
+        read = reader(Path(place))
+        chosen = [case for case in statement["cases"] if only in case["name"]]
+        found = [answered(case, read, Path(place)) for case in chosen]
+        cases = [case for case, _ in found]
+        if only:
+            print(json.dumps(cases, indent=1))
+            return {}
+        arrays = {key: array for _, own in found for key, array in own.items()}
+        return packed(name, statement, cases, arrays)
 
-def main(name: str, what: str, reader: Callable[[Path], Reader]) -> int:
-    """``python -m tools.ENGINE FOLDER [--check]``: ``reader`` makes of FOLDER what reads a case."""
-    parser = argparse.ArgumentParser(description=what)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--only", default="", help="print the cases whose names hold this")
-    arguments = parser.parse_args()
-    folder = arguments.folder
-    return run(name, reader(folder), folder, check=arguments.check, only=arguments.only)
+    return main(doc, f"the folder of the engine of {name}", remake)

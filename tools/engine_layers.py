@@ -1,16 +1,18 @@
-"""Make the goldens that say how an engine's own layers rotate: what is common to the engines.
+"""Write goldens of how an engine's own layers rotate. All tools that run an engine use this.
 
-A golden of this kind is a statement of whole configs, each with the layers that are asked of it;
-an engine's own code builds a layer from the config, and turns unit vectors at position 1.
+Such a golden has whole configs, each with the layers to build. The engine's own code builds a layer
+from the config and rotates unit vectors at position 1.
 """
 
 from __future__ import annotations
 
+import argparse
 import copy
 import hashlib
 import importlib
 import io
 import json
+import logging
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -25,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class Turn(NamedTuple):
-    """How a layer rotates: its frequencies in the order of its pairs, in radians a position.
+    """The rotation of a layer: the frequency of each pair, in radians per position.
 
-    ``layout`` says which columns rotate together: ``half``, or ``interleaved`` ones. ``axes`` has
-    the axis that each pair follows, where there are several.
+    ``layout`` is half or interleaved. ``axes`` has the position axis of each pair, if there are
+    several.
     """
 
     frequencies: NDArray[np.float64]
@@ -40,14 +42,13 @@ class Turn(NamedTuple):
 _TOOLS = Path(__file__).parent
 
 Build = Callable[[dict[str, Any], int, int | None], Turn | None]
-"""The rotation of a layer, by config, number and length; None if the layer does not rotate."""
+"""Returns the rotation of a layer by config, number and length; None if it does not rotate."""
 
 
 def turn_of(rows: NDArray[np.floating[Any]]) -> Turn:
-    """The rotation that rows show, each a unit vector of its number rotated at position 1.
+    """Return the rotation that rotated unit vectors (columns, columns) show, one for each column.
 
-    Two columns are a pair where they are turned into the same two, wherever these stand. Columns
-    that are left as they were belong to no pair.
+    Two columns are a pair if both are rotated into the same two. Unchanged columns are in no pair.
     """
     turned = np.asarray(rows, np.float64)
     columns: dict[tuple[int, ...], list[int]] = {}
@@ -58,7 +59,7 @@ def turn_of(rows: NDArray[np.floating[Any]]) -> Turn:
         if not others and not partners:
             continue
         if len(others) != 1 or len(partners) != 1:
-            raise ValueError(f"columns {column}, {partners} are turned into {first}, {others}")
+            raise ValueError(f"columns {column}, {partners} are rotated into {first}, {others}")
         frequencies.append(np.arctan2(turned[column, others[0]], turned[column, first]))
         amplitudes.append(np.hypot(turned[column, others[0]], turned[column, first]))
         distances.append(partners[0] - column)
@@ -69,9 +70,9 @@ def turn_of(rows: NDArray[np.floating[Any]]) -> Turn:
 
 
 def axes_of(turned: Callable[[int], Any], pairs: int, layout: str) -> str:
-    """The axis of each pair, by what rotates where position 1 is on one of three axes.
+    """Return the axis of each pair: the one whose position 1 rotates it.
 
-    ``turned(axis)`` gives the rotated unit vectors (columns, columns).
+    ``turned(axis)`` returns the rotated unit vectors (columns, columns).
     """
     axes, step = [""] * pairs, 2 if layout == "interleaved" else 1
     for axis in range(3):
@@ -81,9 +82,9 @@ def axes_of(turned: Callable[[int], Any], pairs: int, layout: str) -> str:
 
 
 def turn_of_rotation(rotary: Any, length: int | None = None) -> Turn:
-    """How a rotation of vLLM's or sglang's turns unit vectors at position 1.
+    """Return how a rotation of vLLM or sglang rotates unit vectors at position 1.
 
-    ``length`` is that of the batch, for one that chooses its factors by it.
+    ``length`` is the length of the batch, for rotations that choose their factors by it.
     """
     torch = importlib.import_module("torch")
     width = rotary.head_size
@@ -112,7 +113,7 @@ def turn_of_rotation(rotary: Any, length: int | None = None) -> Turn:
 
 
 def filled(case: dict[str, Any], build: Build) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A case with what the engine answers, and the arrays of it."""
+    """Return a case with the engine's answer, and the arrays of the answer."""
     answered = {key: case[key] for key in ("name", "engine", "config")}
     arrays: dict[str, Any] = {}
     layers = []
@@ -138,8 +139,19 @@ def filled(case: dict[str, Any], build: Build) -> tuple[dict[str, Any], dict[str
     return {**answered, "layers": layers}, arrays
 
 
-def remade(name: str, engine: str, build: Build) -> dict[str, bytes]:
-    """The files of a golden, its cases of one engine asked anew."""
+def packed(
+    name: str, statement: dict[str, Any], cases: list[Any], arrays: dict[str, Any]
+) -> dict[str, bytes]:
+    """Return the two files of a golden: its statement with the cases, and their arrays."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    content = buffer.getvalue()
+    whole = {**statement, "cases": cases, "npz_sha256": hashlib.sha256(content).hexdigest()}
+    return {f"{name}.json": laid_out(whole).encode(), f"{name}.npz": content}
+
+
+def remade(name: str, engine: str, build: Build, only: str = "") -> dict[str, bytes]:
+    """Return the files of a golden, with new answers for the cases of one engine."""
     statement = json.loads((GOLDEN / f"{name}.json").read_text("utf-8"))
     archive = GOLDEN / f"{name}.npz"
     arrays: dict[str, Any] = {}
@@ -148,9 +160,14 @@ def remade(name: str, engine: str, build: Build) -> dict[str, bytes]:
             arrays = {key: stored[key] for key in stored}
     cases = []
     for asked in statement["cases"]:
-        case, own = filled(asked, build) if asked["engine"] == engine else (asked, {})
+        chosen = asked["engine"] == engine and only in asked["name"]
+        case, own = filled(asked, build) if chosen else (asked, {})
         arrays |= own
         cases.append(case)
+        if chosen and only:
+            print(json.dumps(case, indent=1))
+    if only:
+        return {}
     same: dict[bytes, str] = {}  # equal arrays are kept once
     kept = {}
     for case in cases:
@@ -158,15 +175,11 @@ def remade(name: str, engine: str, build: Build) -> dict[str, bytes]:
             if (key := layer.get("array")) is not None:
                 layer["array"] = same.setdefault(arrays[key].tobytes(), key)
                 kept[layer["array"]] = arrays[key]
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **dict(sorted(kept.items())))
-    content = buffer.getvalue()
-    statement |= {"cases": cases, "npz_sha256": hashlib.sha256(content).hexdigest()}
-    return {f"{name}.json": laid_out(statement).encode(), f"{name}.npz": content}
+    return packed(name, statement, cases, dict(sorted(kept.items())))
 
 
 def finish(files: dict[str, bytes], *, check: bool) -> int:
-    """Write what was made, or say what of it differs: the status is 1 then."""
+    """Write the files that differ, or with ``check`` only name them; return 1 then."""
     differs = [name for name, new in files.items() if _differs(name, new)]
     for name in differs:
         print(f"{name}: {'differs' if check else 'written'}")
@@ -178,3 +191,18 @@ def finish(files: dict[str, bytes], *, check: bool) -> int:
 def _differs(name: str, new: bytes) -> bool:
     file = GOLDEN / name
     return not file.exists() or file.read_bytes() != new
+
+
+def main(doc: str, place: str, remake: Callable[[str, str], dict[str, bytes]]) -> int:
+    """Run an engine, and write its golden or compare with it; return 1 if bytes differ.
+
+    ``place`` describes the argument, where the engine is. ``remake`` gets it and the text of
+    ``--only``, and returns the files of the golden.
+    """
+    parser = argparse.ArgumentParser(description=doc.partition("\n")[0], allow_abbrev=False)
+    parser.add_argument("place", help=place)
+    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    parser.add_argument("--only", default="", help="print the cases whose names contain this text")
+    options = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    return finish(remake(options.place, options.only), check=options.check)

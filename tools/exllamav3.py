@@ -1,11 +1,11 @@
-"""Ask exllamav3's own classes what each layer of a config rotates by.
+"""Record the rotations of exllamav3's own classes.
 
 Usage: python -m tools.exllamav3 FOLDER [--check] [--only TEXT]
 
-FOLDER is the source of exllamav3, whose package is imported beside torch and triton, with stand-ins
-for its CUDA extension and for packages that are not there. Its config class and its model class are
-built from each config of tests/golden/engines_exllamav3.json, without weights; the rotation of a
-layer is ``RoPE`` of the settings that its attention was given.
+FOLDER is the source of exllamav3. Its package is imported beside torch and triton, with stand-ins
+for its CUDA extension and for missing packages. Its config class and its model class are built from
+each config of tests/golden/engines_exllamav3.json, without weights; the rotation of a layer is
+``RoPE`` of the settings of its attention.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from tools.engine_cases import Turned, main
+from tools.engine_cases import Turned, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -47,7 +47,7 @@ _IMAGES = {
 
 
 class _StandIn(types.ModuleType):
-    """A module that has whatever it is asked for."""
+    """A module that has every attribute."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -60,7 +60,7 @@ class _StandIn(types.ModuleType):
 
 
 def _architectures(folder: Path) -> Any:
-    """exllamav3's table of architectures: their config and model classes."""
+    """Return exllamav3's table of architectures: their config and model classes."""
     sys.path.insert(0, str(folder.resolve()))
     sys.modules["exllamav3.ext"] = _StandIn("exllamav3.ext")
     while True:
@@ -79,7 +79,7 @@ def _architectures(folder: Path) -> Any:
 
 
 def reader(folder: Path) -> Callable[[dict[str, Any]], Iterable[Turned]]:
-    """What builds the model of a case and asks each of its layers."""
+    """Return a function that builds the model of a case and yields its layers' rotations."""
     architectures = _architectures(folder)
     rope = importlib.import_module("exllamav3.util.rope")
     config_of = importlib.import_module("exllamav3.model.config").Config
@@ -104,7 +104,7 @@ def reader(folder: Path) -> Callable[[dict[str, Any]], Iterable[Turned]]:
 
 
 def _turned(rope: Any, attention: Any, length: int | None) -> Turned:
-    """What an attention of a model rotates by, where the context ends at ``length``."""
+    """Return the rotation of an attention if the context is ``length``."""
     settings = attention.rope_settings
     if settings is None:
         return Turned(attention.layer_idx)
@@ -121,4 +121,4 @@ def _turned(rope: Any, attention: Any, length: int | None) -> Turned:
 
 
 if __name__ == "__main__":
-    sys.exit(main("engines_exllamav3", __doc__.split("\n")[0], reader))
+    sys.exit(run(__doc__, "engines_exllamav3", reader))

@@ -1,13 +1,12 @@
-"""Read the families of posenc_cli/configs/rotary.json off transformers again.
+"""Derive the families of posenc_cli/configs/rotary.json from transformers again.
 
 Usage: python tools/families.py [--check] [MODEL_TYPE…]
 
-What a configuration class and its model say by themselves is derived: sizes, base, share, layout,
-whether shares are ignored, and what models of text and images give their text model. The other
-keys of a row (aliases, rules: see rotary.schema.json) were read in the code of the model by a
-person, and are kept. A MODEL_TYPE that is not in the file gets a row of what is derived, with the
-cycle of its layer types if they have one. ``--check`` compares, and writes nothing. Needs the
-extra ``peers``.
+A configuration class and its model determine sizes, base, share, layout, whether shares are
+ignored, and the defaults that multimodal models give their text model. The other keys of a row
+(aliases and rules, see rotary.schema.json) were read in the code of the model by a person, and are
+kept. A MODEL_TYPE that is not in the file gets a row of derived values, with the cycle of its layer
+types if they have one. ``--check`` compares, and writes nothing. Needs the extra ``peers``.
 
 The presets were read from the files that each names as its source; no package has them.
 """
@@ -31,13 +30,13 @@ if TYPE_CHECKING:
 FILE = Path(__file__).parents[1] / "posenc_cli" / "configs" / "rotary.json"
 SIZES = ("hidden_size", "num_attention_heads", "num_hidden_layers", "max_position_embeddings")
 WIDTHS = ("qk_rope_head_dim", "head_dim")
-"""Sizes of which a configuration class has one or none: of a slice that rotates, or of a head."""
+"""Sizes of a rotated slice or of a head; a configuration class has at most one."""
 GONE = ("transfo-xl",)
 """The model types of earlier versions of transformers."""
 
 
 def row_of(model_type: str, row: dict[str, Any]) -> dict[str, Any]:
-    """A family's row, with what is derived renewed."""
+    """Return a family's row with its derived values computed again."""
     if "refused" in row:
         return row
     config = configured({"model_type": model_type})
@@ -79,7 +78,7 @@ def row_of(model_type: str, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cycle(layer_types: list[str]) -> list[str]:
-    """The shortest list that makes these over and over, empty where all layers are alike."""
+    """Return the shortest list whose repetition gives these; empty if all are equal."""
     for length in range(2, len(layer_types) // 2 + 1):
         cycle = layer_types[:length]
         if len(set(cycle)) > 1 and all(
@@ -90,7 +89,7 @@ def _cycle(layer_types: list[str]) -> list[str]:
 
 
 def _of_rope(model_type: str, rope: dict[str, Any], *, nested: bool) -> dict[str, Any]:
-    """What follows from the rope object that a configuration has without any key."""
+    """Return the values that follow from the default rope object of a configuration."""
     if nested:
         bases = {kind: part["rope_theta"] for kind, part in rope.items()}
         return {"base": bases if len(set(bases.values())) > 1 else next(iter(bases.values()))}
@@ -116,7 +115,7 @@ def _of_rope(model_type: str, rope: dict[str, Any], *, nested: bool) -> dict[str
 
 
 def container_of(model_type: str, row: Any, families: dict[str, Any]) -> Any:
-    """What a model of text and something else gives its text model otherwise than that has it."""
+    """Return the defaults that a multimodal model changes in its text model."""
     from huggingface_hub.errors import StrictDataclassError
 
     flat = isinstance(row, dict) and row.get("flat")
@@ -143,7 +142,7 @@ def container_of(model_type: str, row: Any, families: dict[str, Any]) -> Any:
 
 
 def _differing(config: Any, own: Any, stated: dict[str, Any]) -> dict[str, Any]:
-    """What a text model has that its own type has not, with a head that its sizes do not make."""
+    """Return the values of a text model that differ from its own type's."""
     values, usual = (
         {
             **{name: _attribute(each, name) for name in (*SIZES, *WIDTHS)},
@@ -159,7 +158,7 @@ def _differing(config: Any, own: Any, stated: dict[str, Any]) -> dict[str, Any]:
 
 
 def _attribute(config: Any, name: str) -> Any:
-    """A value of a configuration; the usual one, where layers differ in it."""
+    """Return a value of a configuration; the most common one if layers differ."""
     try:
         return getattr(config, name, None)
     except RuntimeError:
@@ -167,7 +166,7 @@ def _attribute(config: Any, name: str) -> Any:
 
 
 def text_of(table: dict[str, Any]) -> str:
-    """The table as text, a line a family."""
+    """Return the table as text, with one line for each family."""
     families, containers = (
         ",\n".join(
             f"{json.dumps(name)}: {json.dumps(row)}" for name, row in sorted(table[part].items())
@@ -185,7 +184,7 @@ def text_of(table: dict[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Renew the file, or compare; the status is 1 where that differs."""
+    """Renew the file, or compare it; return 1 if it differs."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
     parser.add_argument("names", nargs="*", metavar="MODEL_TYPE", help="new rotary families")

@@ -1,11 +1,11 @@
-"""Search for bytes that no reader and no config resolver of posenc answers, guided by coverage.
+"""Search for bytes on which a reader or the config resolver fails, guided by coverage.
 
 Usage: python -m tools.fuzz [--seconds N] [--out FOLDER] [TARGET…]
 
-Each target of tests/fuzz/targets.py runs for N seconds (600) in a process of its own under atheris,
-which changes the files of the corpus and keeps those that reach code that none reached before. The
-corpus is minimized and written back, without files above 4 KiB. A file that ends in anything but a
-value or an error of posenc is written to the folder as TARGET.crash, and the status is 1.
+Each target of tests/fuzz/targets.py runs for N seconds (600) in its own process under atheris,
+which changes the files of the corpus and keeps those that reach new code. The corpus is minimized
+and written back, without files above 4 KiB. A value or an error of posenc is a valid answer; a file
+with any other outcome is written to the folder as TARGET.crash, and the status is 1.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LARGEST = 4096
-"""Bytes of a file of the corpus, so that replaying it is quick."""
+"""Most bytes of a file of the corpus, so that its replay is fast."""
 _MOST_FILES = 250
 SLOW = 10
-"""Seconds from which libFuzzer reports a single file as hanging."""
+"""Seconds after which libFuzzer reports a file as hanging."""
 
 
 def _run(target: str, arguments: list[str]) -> None:
@@ -93,7 +93,7 @@ def search(target: str, seconds: int, out: Path) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Fuzz the targets that are named, or all; the status is 1 where one found a fault."""
+    """Fuzz the named targets, or all; return 1 if one found a fault."""
     if arguments[:1] == ["--run"]:
         _run(arguments[1], arguments[2:])
     from tests.fuzz.targets import CORPUS, TARGETS

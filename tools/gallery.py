@@ -1,7 +1,7 @@
-"""The pictures of docs/gallery.md, and the words around them: each is what a command draws.
+"""Draw the pictures of docs/gallery.md, and write the words around them.
 
-Every picture is drawn twice, for light and for dark pages. Its size and its theme are set here; all
-else is in the command that stands below it.
+Every picture is drawn twice, for light and for dark pages. Its size and its theme are set here; the
+rest is in the command below it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 FOLDER = "images/gallery"
-"""Where the pictures are, seen from the page."""
+"""The folder of the pictures, relative to the page."""
 _COLORS = 128
-"""In a picture: as many as keep a scale smooth."""
+"""Number of colours in a picture that keeps a scale smooth."""
 
 
 class Known(NamedTuple):
-    """A figure that the subject is taught with, made again."""
+    """A well-known figure of the subject, drawn again."""
 
     name: str
     title: str
@@ -130,7 +130,7 @@ KNOWN = (
 )
 
 _LARGE, _SMALL = 100, 75
-"""Pixels an inch."""
+"""Pixels per inch."""
 _VIEWS = {"heatmap": "values", "dot-similarity": "similarity", "spectrum": "spectrum"}
 _OWN = {
     "rope-longrope": "-d 8 --set short_factor=1,1,2,4 --set long_factor=1,4,16,64 "
@@ -138,7 +138,7 @@ _OWN = {
     "shaw": "-d 32",
     "swin": "--set window_size=8x8",
 }
-"""What a scheme needs besides its name and a length."""
+"""Options that a scheme needs besides its name and a length."""
 _WITHOUT = {
     **{
         (name, "spectrum"): "no waves"
@@ -153,7 +153,7 @@ _WITHOUT = {
 
 
 def scheme_command(name: str, view: str) -> str:
-    """What draws a view of a scheme.
+    """Return the command that draws a view of a scheme.
 
     >>> scheme_command("rope", "heatmap")
     'heatmap -s rope -l 64'
@@ -162,7 +162,7 @@ def scheme_command(name: str, view: str) -> str:
 
 
 def drawn() -> Iterator[tuple[str, str, int]]:
-    """Each picture's name, its command and its pixels an inch."""
+    """Yield the name, the command and the pixels per inch of each picture."""
     for known in KNOWN:
         yield known.name, known.command, _LARGE
     for name in BUILT_IN:
@@ -172,7 +172,7 @@ def drawn() -> Iterator[tuple[str, str, int]]:
 
 
 def files() -> list[str]:
-    """The names of all pictures."""
+    """Return the names of all pictures."""
     return [f"{name}-{theme}.png" for name, *_ in drawn() for theme in PALETTES]
 
 
@@ -193,7 +193,7 @@ def draw(folder: Path, pictures: Iterable[tuple[str, str, int]] | None = None) -
 
 
 def markdown() -> str:
-    """The page below its first words."""
+    """Return the page without its introduction."""
     parts = ["## Figures of papers and blogs, reproduced"]
     for known in KNOWN:
         text = f"{known.title}. After {known.source}."

@@ -2,14 +2,14 @@
 
 Usage: python tools/goldens.py [--list] [--check] [--out FOLDER] [NAME…]
 
-Each golden is a statement (NAME.json: which peer, which cases, what the arrays mean) and mostly
-arrays (NAME.npz). The statement asks and the peer answers: a generator below takes the peer's own
-objects, runs them on the cases of the statement, and gives the arrays, or fills in what the peer
-says of each case. Vectors that were drawn at random, and positions, are read from the golden.
+Each golden has a statement (NAME.json: the peer, the cases, the meaning of the arrays) and usually
+arrays (NAME.npz). A generator below runs the peer's own objects on the cases of the statement, and
+returns the arrays, or fills in the peer's answer for each case. Randomly drawn vectors and
+positions are read from the golden.
 
-``--list`` says of each golden where its numbers come from, and of those that no package can give
-why not. ``--check`` compares what is made with tests/golden, byte by byte. Without either, what is
-made is written, to tests/golden unless another folder is named. Needs the extra ``peers``.
+``--list`` prints the source of each golden, and why no package can give some of them. ``--check``
+compares the results with tests/golden, byte by byte. Without either, the results are written, to
+tests/golden unless another folder is named. Needs the extra ``peers``.
 """
 
 from __future__ import annotations
@@ -90,20 +90,20 @@ RECORDED: Mapping[str, str] = {
     "sin_t2t_nd": OLD,
     "timestep_diffusers": REPOSITORY,
 }
-"""The goldens that are not made here, and why."""
+"""The goldens that no code here makes, and the reasons."""
 
 RECORDED_ARRAYS: Mapping[str, str] = {
     "deberta_log_bucket_b256_m512": "microsoft",
     "t5_bucket_bi_nb32_md128": "mesh_tf",
     "t5_bucket_uni_nb32_md128": "mesh_tf",
 }
-"""The array of a golden made here that is kept as it is, for it is of such a package."""
+"""The array of a golden that is kept unchanged, because it is from such a package."""
 
 INPUTS = re.compile(
     r"(relative_)?positions?|positions?_(ids|call\d)|hw|mask|[qk](_\d+x\d+)?|table|.*_x|x_.*"
     r"|w2v_(table|q)|speecht5_table|esmfold_residue_index"
 )
-"""The arrays that peers are given, not what they give."""
+"""The arrays that are inputs of peers, not results."""
 
 GROWING = ("config_plans", "config_rope", "config_nonrotary", "models")
 """The goldens to whose arrays a new case adds one."""
@@ -113,13 +113,13 @@ NOT_LOADED = ("phi-3-vision-128k",)
 
 
 def models(path: str) -> Any:
-    """An object of transformers by its path below models: ``t5.modeling_t5.T5Attention``."""
+    """Return an object of transformers by its path below models: ``t5.modeling_t5.T5Attention``."""
     module, _, name = path.rpartition(".")
     return getattr(importlib.import_module(f"transformers.models.{module}"), name)
 
 
 def named_objects(statement: Statement) -> list[Any]:
-    """The objects of a modeling file that a statement names: one by its path, others beside it."""
+    """Return the objects of a modeling file that a statement names: a path, and others there."""
     path, *others = re.findall(
         r"(\w+\.modeling_\w+\.\w+|(?<=\+ )\w+)", statement["peer"].split("; ")[0]
     )
@@ -128,7 +128,7 @@ def named_objects(statement: Statement) -> list[Any]:
 
 
 def tensor(values: Any, dtype: str | None = None) -> Any:
-    """A tensor of an array; of no memory of its own."""
+    """Return an array as a new tensor."""
     import torch
 
     copied = torch.from_numpy(np.array(values))
@@ -144,7 +144,7 @@ def _config(statement: Statement) -> Any:
 
 
 def rope_tables(statement: Statement, stored: Arrays) -> Arrays:
-    """Frequencies of a rotary module, and its cosines and sines at the positions on file."""
+    """Return a rotary module's frequencies, and its cosines and sines at the stored positions."""
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
     (rotary,) = named_objects(statement)
@@ -169,9 +169,9 @@ def rope_tables(statement: Statement, stored: Arrays) -> Arrays:
 
 
 def rope_apply(statement: Statement, stored: Arrays) -> Arrays:
-    """Vectors that a model's own function rotated, and the tables that it rotated them by.
+    """Return vectors that a model's own function rotated, and the tables that it used.
 
-    A golden holds some of them: of text positions no frequencies, of some models no k.
+    A golden holds some of them: no frequencies for text positions, no k for some models.
     """
     rotary, turn = named_objects(statement)
     if "grid" in statement["params"]:
@@ -192,7 +192,7 @@ def rope_apply(statement: Statement, stored: Arrays) -> Arrays:
 
 
 def gptj(_statement: Statement, stored: Arrays) -> Arrays:
-    """GPT-J's table and rotation."""
+    """Return GPT-J's table and rotation."""
     path = "gptj.modeling_gptj."
     turn = models(f"{path}apply_rotary_pos_emb")
     table = models(f"{path}create_sinusoidal_positions")(131072, 64)
@@ -205,7 +205,7 @@ def gptj(_statement: Statement, stored: Arrays) -> Arrays:
 
 
 def bloom(statement: Statement, stored: Arrays) -> Arrays:
-    """BLOOM's slopes and biases, of padded texts and in bfloat16 too."""
+    """Return BLOOM's slopes and biases, also for padded texts and in bfloat16."""
     import torch
 
     build, slopes = (
@@ -222,7 +222,7 @@ def bloom(statement: Statement, stored: Arrays) -> Arrays:
 
 
 def mpt(statement: Statement, _stored: Arrays) -> Arrays:
-    """MPT's biases, for the heads and the alibi_bias_max that an array is named for."""
+    """Return MPT's biases for the heads and the alibi_bias_max in the names of the arrays."""
     build, seq, made = (
         models("mpt.modeling_mpt.build_mpt_alibi_tensor"),
         statement["params"]["seq"],
@@ -235,7 +235,7 @@ def mpt(statement: Statement, _stored: Arrays) -> Arrays:
 
 
 def t5_bias(statement: Statement, stored: Arrays) -> Arrays:
-    """T5's biases of encoder and decoder, of all queries, and of one after 299 others."""
+    """Return T5's biases of encoder and decoder: of all queries, and of one after 299 others."""
     import torch
 
     params, made = statement["params"], {}
@@ -256,7 +256,7 @@ def t5_bias(statement: Statement, stored: Arrays) -> Arrays:
 
 
 def window_bias(statement: Statement, stored: Arrays) -> Arrays:
-    """Biases that Swin and BEiT gather of a table, on windows of several sizes."""
+    """Return the biases that Swin and BEiT gather from a table, for windows of several sizes."""
     import torch
 
     made = {}
@@ -274,7 +274,7 @@ def window_bias(statement: Statement, stored: Arrays) -> Arrays:
 
 
 def window_index(statement: Statement, _stored: Arrays) -> Arrays:
-    """The rows of a table that timm's Swin and BEiT gather for each query and key."""
+    """Return the rows of a table that timm's Swin and BEiT gather for each query and key."""
     from timm.models.beit import gen_relative_position_index
     from timm.models.swin_transformer import get_relative_position_index
 
@@ -286,7 +286,7 @@ def window_index(statement: Statement, _stored: Arrays) -> Arrays:
 
 
 def window_networks(statement: Statement, stored: Arrays) -> Arrays:
-    """What Swin V2 adds to the scores of queries and keys of zeros: its network's bias alone."""
+    """Return the bias of Swin V2's network: the scores of queries and keys that are zero."""
     import torch
 
     made = {}
@@ -316,7 +316,7 @@ _NETWORK = ("0.weight", "0.bias", "2.weight")
 
 
 def t5_bucket(statement: Statement, stored: Arrays) -> Arrays:
-    """T5's buckets, by several peers' own functions, and by exact arithmetic."""
+    """Return T5's buckets, by several peers' own functions, and by exact arithmetic."""
     from torchscale.component import relative_position_bias
     from x_transformers.x_transformers import RelativePositionBias
 
@@ -340,7 +340,7 @@ def t5_bucket(statement: Statement, stored: Arrays) -> Arrays:
 
 
 def _exact_t5(offset: int, *, both: bool, num_buckets: int, max_distance: int) -> int:
-    """T5's bucket with the logarithms at 60 digits."""
+    """Return T5's bucket, with logarithms of 60 digits."""
     import mpmath
 
     half = num_buckets // 2 if both else num_buckets
@@ -357,7 +357,7 @@ def _exact_t5(offset: int, *, both: bool, num_buckets: int, max_distance: int) -
 
 
 def t5_buckets(statement: Statement, stored: Arrays) -> Arrays:
-    """T5's buckets of many sizes."""
+    """Return T5's buckets of many sizes."""
     bucket, made = models("t5.modeling_t5.T5Attention")._relative_position_bucket, {}  # noqa: SLF001
     for buckets, distance, both in statement["params"]["cases"]:
         made[f"nb{buckets}_md{distance}_{'bi' if both else 'uni'}"] = bucket(
@@ -370,7 +370,7 @@ def t5_buckets(statement: Statement, stored: Arrays) -> Arrays:
 
 
 def deberta_buckets(statement: Statement, stored: Arrays) -> Arrays:
-    """DeBERTa's buckets of many sizes, or of one by each model that has them."""
+    """Return DeBERTa's buckets for many sizes, or those of each model for one size."""
     offsets, params = tensor(stored["relative_position"]), statement["params"]
     deberta = models("deberta_v2.modeling_deberta_v2.make_log_bucket_position")
     if "cases" in params:
@@ -384,7 +384,7 @@ def deberta_buckets(statement: Statement, stored: Arrays) -> Arrays:
 
 
 def _exact_deberta(offset: int, size: int, far: int) -> int:
-    """DeBERTa's bucket with the logarithms at 60 digits."""
+    """Return DeBERTa's bucket, with logarithms of 60 digits."""
     import mpmath
 
     near, distance = size // 2, abs(offset)
@@ -397,13 +397,13 @@ def _exact_deberta(offset: int, size: int, far: int) -> int:
 
 
 def shaw(statement: Statement, stored: Arrays) -> Arrays:
-    """Clipped offsets of three models: the rows they take, and what queries score with them."""
+    """Return three models' clipped offsets: the rows that they use, and queries' scores."""
     from types import SimpleNamespace
 
     import torch
 
     def indexed(module: Any, name: str) -> Any:
-        """A module whose rows hold their own index."""
+        """Return a module whose rows hold their own index."""
         rows = getattr(module, name).weight.shape[0]
         getattr(module, name).weight = torch.nn.Parameter(torch.arange(rows).float()[:, None])
         return module
@@ -433,7 +433,7 @@ def shaw(statement: Statement, stored: Arrays) -> Arrays:
 
 
 def xpos_scales(statement: Statement, _stored: Arrays) -> Arrays:
-    """The amplitudes of rotary-embedding-torch, for the columns and positions of a name."""
+    """Return rotary-embedding-torch's amplitudes, for the sizes in the names of the arrays."""
     import torch
     from rotary_embedding_torch import RotaryEmbedding
 
@@ -446,7 +446,7 @@ def xpos_scales(statement: Statement, _stored: Arrays) -> Arrays:
 
 
 def xpos(_statement: Statement, stored: Arrays) -> Arrays:
-    """Vectors that torchscale rotated, as queries and keys: ``x_n16_o0``, 16 from offset 0 on."""
+    """Return queries and keys that torchscale rotated: ``x_n16_o0`` is 16 from offset 0 on."""
     from torchscale.component.xpos_relative_position import XPOS
 
     made = {}
@@ -462,7 +462,7 @@ def xpos(_statement: Statement, stored: Arrays) -> Arrays:
 
 
 def sinusoids(statement: Statement, stored: Arrays) -> Arrays:
-    """Rows of the tables of Marian, Musicgen and Whisper."""
+    """Return rows of Marian's, Musicgen's and Whisper's tables."""
     (function,) = re.findall(r"\w+\.modeling_\w+\.\w+(?:\.\w+)?", statement["peer"].split(";")[0])
     params, rows = statement["params"], tensor(stored["positions"], "int64")
     family = function.partition(".")[0]
@@ -480,7 +480,7 @@ def sinusoids(statement: Statement, stored: Arrays) -> Arrays:
 
 
 def xlnet(statement: Statement, _stored: Arrays) -> Arrays:
-    """XLNet's rows of relative positions."""
+    """Return XLNet's rows of relative positions."""
     from types import SimpleNamespace
 
     model = models("xlnet.modeling_xlnet.XLNetModel")
@@ -497,7 +497,7 @@ def xlnet(statement: Statement, _stored: Arrays) -> Arrays:
 
 
 def detr(_statement: Statement, stored: Arrays) -> Arrays:
-    """DETR's rows of a grid, plain, normalized, and behind a mask."""
+    """Return DETR's rows of a grid: plain, normalized, and with a mask."""
     import torch
 
     embedding = models("detr.modeling_detr.DetrSinePositionEmbedding")
@@ -516,7 +516,7 @@ def detr(_statement: Statement, stored: Arrays) -> Arrays:
 
 
 def resized(statement: Statement, stored: Arrays) -> Arrays:
-    """Learned tables, resized by torch itself, or by the code of models."""
+    """Return learned tables that torch or the code of models resized."""
     made = {}
     for name, case in statement["params"]["cases"].items():
         start, dim = math.prod(case["from"]) + case["prefix"], case["dim"]
@@ -528,7 +528,7 @@ def resized(statement: Statement, stored: Arrays) -> Arrays:
 
 
 def _resized(peer: str, case: Statement, table: Any) -> Any:
-    """A table of (rows, d), resized."""
+    """Return a table of (rows, d), resized."""
     import torch
 
     old, new, method = case["from"], case["to"], case["method"]
@@ -569,7 +569,7 @@ def _resized_by_model(model: Any, old: Sequence[int], new: Sequence[int], table:
 
 
 def grids(statement: Statement, _stored: Arrays) -> Arrays:
-    """Tables of grids, by ViT-MAE, timm, or positional-encodings: ``table_5x7_d16``."""
+    """Return tables of grids from ViT-MAE, timm or positional-encodings: ``table_5x7_d16``."""
     made = {}
     for name in statement["arrays"]:
         sides, dim, *cls = name.removeprefix("table_").split("_")
@@ -594,7 +594,7 @@ def _grid(peer: str, sides: list[int], dim: int, cls: list[str]) -> Any:
 
 
 def penc(statement: Statement, stored: Arrays) -> Arrays:
-    """One table of positional-encodings."""
+    """Return one table of positional-encodings."""
     import torch
     from positional_encodings import torch_encodings
 
@@ -611,12 +611,12 @@ def penc(statement: Statement, stored: Arrays) -> Arrays:
 
 
 def _cells(rows: int, columns: int) -> Any:
-    """Row and column of each entry of a grid."""
+    """Return row and column of each entry of a grid."""
     return tensor([[i, j] for i in range(rows) for j in range(columns)], "int64")  # (cells, 2)
 
 
 def dinov3(statement: Statement, stored: Arrays) -> Arrays:
-    """DINOv3's patches, behind a class token and four registers."""
+    """Return DINOv3's patches, after a class token and four registers."""
     import torch
 
     rotary, turn = named_objects(statement)
@@ -631,7 +631,7 @@ def dinov3(statement: Statement, stored: Arrays) -> Arrays:
 
 
 def real_coordinates(statement: Statement, _stored: Arrays) -> Arrays:
-    """Coordinates that are no whole numbers: DINOv3's in training, and the times of Qwen3-Omni."""
+    """Return fractional coordinates: DINOv3's in training, and Qwen3-Omni's times."""
     import torch
 
     params = statement["params"]
@@ -663,7 +663,7 @@ def real_coordinates(statement: Statement, _stored: Arrays) -> Arrays:
 
 
 def gemma4(statement: Statement, stored: Arrays) -> Arrays:
-    """Gemma 4's patches, by (row, column) and by (x, y)."""
+    """Return Gemma 4's patches, by (row, column) and by (x, y)."""
     rotary, turn = named_objects(statement)
     module, q = rotary(_config(statement)), tensor(stored["q"])
     cells = _cells(*statement["params"]["grid"])[None]
@@ -676,7 +676,7 @@ def gemma4(statement: Statement, stored: Arrays) -> Arrays:
 
 
 def llama4(statement: Statement, stored: Arrays) -> Arrays:
-    """Llama 4's patches and class token."""
+    """Return Llama 4's patches and class token."""
     rotary, turn = named_objects(statement)
     turns, q = rotary(_config(statement))(tensor([0.0])), tensor(stored["q"])
     return {"cos": turns.real[:, 0], "sin": turns.imag[:, 0], "q_out": turn(q, q, turns)[0]}
@@ -701,7 +701,7 @@ _HALVES: Mapping[str, tuple[str, dict[str, Any]]] = {
 
 
 def halves(statement: Statement, stored: Arrays) -> Arrays:
-    """Rotations computed in half precision, as bit patterns."""
+    """Return rotations computed in half precision, as bit patterns."""
     import torch
 
     made: dict[str, Any] = {}
@@ -731,7 +731,7 @@ def halves(statement: Statement, stored: Arrays) -> Arrays:
 
 
 def truth(statement: Statement, stored: Arrays) -> Arrays:
-    """Cosines and sines by mpmath, rounded once to float64 and once to float32."""
+    """Return cosines and sines by mpmath, rounded once to float64 and once to float32."""
     import mpmath
 
     dim, made = statement["params"]["d"], {}
@@ -752,14 +752,14 @@ def truth(statement: Statement, stored: Arrays) -> Arrays:
 
 
 def configured(config: Statement) -> Any:
-    """The configuration that transformers makes of a config.json."""
+    """Return the configuration that transformers makes of a config.json."""
     from transformers import CONFIG_MAPPING
 
     return CONFIG_MAPPING[config["model_type"]].from_dict(copy.deepcopy(config))  # it fills them in
 
 
 def modeling_of(config: Any) -> Any:
-    """The module of a configuration's model."""
+    """Return the module of a configuration's model."""
     from transformers import MODEL_MAPPING
 
     try:
@@ -771,7 +771,7 @@ def modeling_of(config: Any) -> Any:
 
 
 def rotary_module(config: Any) -> Any:
-    """The rotary module of a text model."""
+    """Return the rotary module of a text model."""
     modeling = modeling_of(config)
     for name, rotary in vars(modeling).items():
         own = getattr(rotary, "__module__", None) == modeling.__name__
@@ -781,7 +781,7 @@ def rotary_module(config: Any) -> Any:
 
 
 def frequencies(config: Any) -> dict[str, tuple[Any, Any]]:
-    """Frequencies and attention scaling of each layer type, of '' where there is one for all."""
+    """Return frequencies and attention scaling by layer type; '' stands for all layers."""
     rotary = rotary_module(config)
     types = [""] if hasattr(rotary, "inv_freq") else [f"{name}_" for name in rotary.layer_types]
     return {
@@ -795,7 +795,7 @@ def frequencies(config: Any) -> dict[str, tuple[Any, Any]]:
 
 
 def layout(config: Any) -> str:
-    """Which column the second rotates with in the model's own rotation: 0, or that in its half."""
+    """Return the column that rotates with the second one: 0, or the one in the other half."""
     import torch
 
     rotary, functions = rotary_module(config), vars(modeling_of(config))
@@ -824,7 +824,7 @@ def layout(config: Any) -> str:
 
 
 def config_rope(statement: Statement, _stored: Arrays) -> Arrays:
-    """What the rotary modules of transformers make of configs, and which columns they pair."""
+    """Return the rotations of transformers' modules for configs, and the columns of a pair."""
     made: dict[str, Any] = {}
     for case in statement["cases"]:
         config = configured(case["config"])
@@ -844,7 +844,7 @@ def config_rope(statement: Statement, _stored: Arrays) -> Arrays:
 
 
 def config_plans(statement: Statement, _stored: Arrays) -> Arrays:
-    """What transformers makes of configs with a plan's keys, and of loaded ones with overrides."""
+    """Return transformers' rotations for configs with a plan's keys, and with overrides."""
     made: dict[str, Any] = {}
     for case in statement["cases"]:
         kind = case["layer_type"] or ""
@@ -861,7 +861,7 @@ def config_plans(statement: Statement, _stored: Arrays) -> Arrays:
 
 
 def frequencies_at(config: Any, kind: str, length: int) -> tuple[Any, Any]:
-    """The frequencies and the attention scaling of a layer type once a sequence is so long."""
+    """Return the frequencies and attention scaling of a layer type at a sequence length."""
     import torch
 
     rotary = rotary_module(config)
@@ -874,7 +874,7 @@ def frequencies_at(config: Any, kind: str, length: int) -> tuple[Any, Any]:
 
 
 def architectures(statement: Statement, _stored: Arrays) -> Arrays:
-    """The model types of each class of transformers, for the types that are read or refused."""
+    """Return the model types of each class of transformers, for types that posenc knows."""
     from transformers.models.auto import modeling_auto
 
     known = {*families.names(), *families.names("containers")}
@@ -892,7 +892,7 @@ def architectures(statement: Statement, _stored: Arrays) -> Arrays:
 
 
 def checkpoint_tensors(statement: Statement, _stored: Arrays) -> Arrays:
-    """The shape of each tensor that models of transformers save, by its name."""
+    """Return the shape of each tensor that models of transformers save, by its name."""
     import torch
     import transformers
 
@@ -905,7 +905,7 @@ def checkpoint_tensors(statement: Statement, _stored: Arrays) -> Arrays:
 
 
 def layer_types(statement: Statement, _stored: Arrays) -> Arrays:
-    """The layer types of configurations that say at most how many layers there are."""
+    """Return the layer types of configurations that state at most the number of layers."""
     from huggingface_hub.errors import StrictDataclassError
     from transformers import CONFIG_MAPPING
 
@@ -933,7 +933,7 @@ _SCORE_KEYS = (
 
 
 def config_scores(statement: Statement, _stored: Arrays) -> Arrays:
-    """The scale of scores, and their cap, of the attention of each family, built without memory."""
+    """Return the scale and the cap of each family's scores, from models on the meta device."""
     from transformers import CONFIG_MAPPING
 
     statement["cases"], statement["not_built"] = [], []
@@ -963,7 +963,7 @@ def config_scores(statement: Statement, _stored: Arrays) -> Arrays:
 
 
 def config_layer_bases(statement: Statement, _stored: Arrays) -> Arrays:
-    """The angles and amplitudes that a small model gives each of its layers, at position 1."""
+    """Return the angles and amplitudes of each layer of a small model at position 1."""
     import torch
     from transformers import AutoModel
 
@@ -1000,7 +1000,7 @@ def config_layer_bases(statement: Statement, _stored: Arrays) -> Arrays:
 
 
 def _shallow(model_type: str, keys: Mapping[str, Any]) -> Any:
-    """A configuration of a type with few layers, or with as many as it has by default."""
+    """Return a configuration of a type with few layers, or with as many as it has by default."""
     from transformers import CONFIG_MAPPING
 
     usual = CONFIG_MAPPING[model_type](**keys)
@@ -1018,7 +1018,7 @@ def _shallow(model_type: str, keys: Mapping[str, Any]) -> Any:
 
 
 def _attention(config: Any) -> Any:
-    """The first attention of a model without memory; None where none has a scale."""
+    """Return the first attention of a model on the meta device; None if none has a scale."""
     return next((module for module in _modules(config) if _has_scale(module)), None)
 
 
@@ -1029,7 +1029,7 @@ def _has_scale(module: Any) -> bool:
 
 
 def _modules(config: Any) -> Iterator[Any]:
-    """The modules of a model of a configuration, else those of its file's that take one."""
+    """Yield the modules of a configuration's model, or else those of its file that take one."""
     import torch
     from transformers import AutoModel, AutoModelForCausalLM
 
@@ -1060,11 +1060,11 @@ _WARNINGS = {
     "original": "original_max_position_embeddings field must be less",
     "unread": "Unrecognized keys",
 }
-"""What transformers' warnings of a rope object say, by what they are called here."""
+"""The texts of transformers' warnings about a rope object, by their names here."""
 
 
 def rope_warnings(statement: Statement, _stored: Arrays) -> Arrays:
-    """What transformers logs of configs."""
+    """Return the warnings that transformers logs about configs."""
     from transformers.utils import logging
 
     logging.set_verbosity_warning()
@@ -1080,7 +1080,7 @@ def rope_warnings(statement: Statement, _stored: Arrays) -> Arrays:
 
 
 def config_containers(statement: Statement, _stored: Arrays) -> Arrays:
-    """What transformers' configurations of text and something else hold of the text model."""
+    """Return the text models' values in transformers' multimodal configurations."""
     for case in statement["cases"]:
         config = configured(case["config"]).get_text_config()
         rope = getattr(config, "rope_parameters", None) or {}
@@ -1103,7 +1103,7 @@ def config_containers(statement: Statement, _stored: Arrays) -> Arrays:
 
 
 def config_defaults(statement: Statement, _stored: Arrays) -> Arrays:
-    """What configurations without a key hold."""
+    """Return the values of configurations without keys."""
     from transformers import CONFIG_MAPPING
 
     for model_type, keys in statement["defaults"].items():
@@ -1113,7 +1113,7 @@ def config_defaults(statement: Statement, _stored: Arrays) -> Arrays:
 
 
 def presets(statement: Statement, _stored: Arrays) -> Arrays:
-    """The frequencies of the models that posenc ships."""
+    """Return the frequencies of the models that posenc ships."""
     made: dict[str, Any] = {}
     statement["cases"] = []
     for file in sorted(PRESETS.glob("*.json")):
@@ -1132,7 +1132,7 @@ def presets(statement: Statement, _stored: Arrays) -> Arrays:
 
 
 def config_nonrotary(statement: Statement, _stored: Arrays) -> Arrays:
-    """What models without rope have for 12 tokens, by the classes of their positions."""
+    """Return the encodings of models without RoPE for 12 tokens, by class."""
     made = {}
     for case in statement["cases"]:
         config = configured(case["config"])
@@ -1141,7 +1141,7 @@ def config_nonrotary(statement: Statement, _stored: Arrays) -> Arrays:
 
 
 def _ending(modeling: Any, ending: str) -> Any:
-    """The first object of a module whose name ends so, None where none does."""
+    """Return the first object of a module whose name has this end; None if there is none."""
     return next((made for name, made in vars(modeling).items() if name.endswith(ending)), None)
 
 
@@ -1188,7 +1188,7 @@ def _bias(_case: Statement, modeling: Any, config: Any) -> Any:
 
 
 def _learned(case: Statement, modeling: Any, config: Any) -> Any:
-    """The rows of its table that a model looks up for 12 tokens."""
+    """Return the rows of its table that a model looks up for 12 tokens."""
     import torch
 
     table, tokens = _ending(modeling, "LearnedPositionalEmbedding"), torch.full((1, 12), 7)
@@ -1231,14 +1231,14 @@ def _axial(_case: Statement, modeling: Any, config: Any) -> Any:
 
 
 def _patches(case: Statement, modeling: Any, config: Any) -> Any:
-    """Rows and columns of a table of patches."""
+    """Return rows and columns of a table of patches."""
     module = getattr(modeling, case["class"])(config)
     (shape,) = [part.shape for name, part in module.named_parameters() if "position_emb" in name]
     return np.array(shape[-2:])
 
 
 def _mae(case: Statement, modeling: Any, config: Any) -> Any:
-    """The rows of the patches of one side of MAE."""
+    """Return the rows of the patches of one side of MAE."""
     encoder = modeling.ViTMAEEmbeddings(config)
     if case["layer_type"] == "encoder":
         encoder.initialize_weights()
@@ -1250,7 +1250,7 @@ def _mae(case: Statement, modeling: Any, config: Any) -> Any:
 
 
 def _windows(case: Statement, modeling: Any, config: Any) -> Any:
-    """Of each layer's bias: its heads, rows and columns of its window, and of that trained on."""
+    """Return each layer's heads, and the rows and columns of its window and the trained one."""
     found = []
     for module in getattr(modeling, case["class"])(config).modules():
         if hasattr(module, "continuous_position_bias_mlp"):
@@ -1273,7 +1273,7 @@ _KINDS: Mapping[str, Callable[[Statement, Any, Any], Any]] = {
     "mae": _mae,
     "windows": _windows,
 }
-"""What makes each kind of case of ``config_nonrotary``."""
+"""The generator of each kind of case of ``config_nonrotary``."""
 
 GENERATORS: Mapping[str, Generator] = {
     "alibi_bloom": bloom,
@@ -1320,11 +1320,11 @@ GENERATORS: Mapping[str, Generator] = {
     "xpos_lucidrains": xpos_scales,
     "xpos_torchscale": xpos,
 }
-"""What makes each golden, by its name: the first pattern that fits."""
+"""The generator of each golden, by its name: the first matching pattern."""
 
 
 def generator_of(name: str) -> Generator | None:
-    """What makes a golden, None where it is not made here."""
+    """Yield the generator of a golden; None if no code here makes it."""
     if name in RECORDED:
         return None
     return next(
@@ -1333,7 +1333,7 @@ def generator_of(name: str) -> Generator | None:
 
 
 def plain(values: Any, dtype: Any) -> Any:
-    """A peer's values as an array of a number format."""
+    """Return the values of a peer as an array of a number format."""
     import torch
 
     if isinstance(values, torch.Tensor):
@@ -1343,7 +1343,7 @@ def plain(values: Any, dtype: Any) -> Any:
 
 
 def files_of(name: str, generate: Generator) -> dict[str, bytes]:
-    """A golden's files as its peer makes them, by their names."""
+    """Return a golden's files, as its peer makes them, by name."""
     text = (GOLDEN / f"{name}.json").read_text("utf-8")
     statement, archive = json.loads(text), GOLDEN / f"{name}.npz"
     stored = dict(np.load(archive)) if archive.exists() else {}
@@ -1375,7 +1375,7 @@ def files_of(name: str, generate: Generator) -> dict[str, bytes]:
 
 
 def laid_out(statement: Statement) -> str:
-    """A statement as text: each case on a line of its own, where it has any."""
+    """Return a statement as text, with one line for each case."""
     rows = next((key for key in ("cases", "classes", "defaults") if key in statement), None)
     if rows is None:
         return json.dumps(statement, indent=1, ensure_ascii=False)
@@ -1392,7 +1392,7 @@ def laid_out(statement: Statement) -> str:
 
 
 def listing(names: Sequence[str]) -> Iterator[str]:
-    """Of each golden, where its numbers come from, and whether they are made here."""
+    """Yield the source of each golden, and whether code here makes it."""
     for name in names:
         content = (GOLDEN / f"{name}.json").read_bytes()
         statement = json.loads(content)
@@ -1407,7 +1407,7 @@ def listing(names: Sequence[str]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Make goldens, list them, or check those there are; the status is 1 where bytes differ."""
+    """Make, list or check goldens; return 1 if bytes differ."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
     parser.add_argument("--list", action="store_true", help="say where each comes from")
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")

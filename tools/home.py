@@ -1,10 +1,10 @@
-"""Say where posenc lives: in its metadata, its pages and its citation.
+"""Write the address of posenc's repository into its metadata, pages and citation.
 
 Usage: python tools/home.py https://github.com/OWNER/NAME
 
-Until this has run, pages say OWNER/posenc for the repository. It may run again, for another home.
-The long description's links are made absolute as posenc is built (``hatch_build.py``), from the
-URL that this writes to pyproject.toml.
+Until then, pages say OWNER/posenc for the repository. A second run changes the address. When posenc
+is built, ``hatch_build.py`` makes the links of the long description absolute, with the URL that
+this writes to pyproject.toml.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Issues = "{url}/issues"
 
 
 def home(root: Path) -> str:
-    """The owner and name of the repository, as pyproject.toml has them, or the placeholder."""
+    """Return the owner and name of the repository in pyproject.toml, or the placeholder."""
     project = (root / "pyproject.toml").read_text()
     found = re.search(r'^Repository = "https://github\.com/(.*)"$', project, re.MULTILINE)
     return found[1] if found else PLACEHOLDER
@@ -55,7 +55,7 @@ def move(root: Path, url: str) -> list[str]:
 
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
-    """Move, and print the files that changed; the status is 2 for anything but one URL."""
+    """Change the address, and print the changed files; return 2 for anything but one URL."""
     url = arguments[0].removesuffix("/").removesuffix(".git") if len(arguments) == 1 else ""
     if not re.fullmatch(r"https://github\.com/[A-Za-z0-9][\w-]*/[\w.-]+", url):
         print("usage: python tools/home.py https://github.com/OWNER/NAME", file=sys.stderr)

@@ -2,11 +2,11 @@
 
 Usage: python -m tools.ledger --measure FOLDER | --collect FOLDER
 
-``--measure`` runs every command of the ledger that FOLDER has no result of (about two hours on two
-cores; what was stopped goes on), ``--collect`` keeps what came of them, thinned, in
-benchmarks/results/ledger.json. tools/pages.py writes the tables of docs/ledger.md from that file.
-The claims stand in tools/claims.py; every verdict follows from the saved numbers, by the rules of
-the classes here.
+``--measure`` runs every command of the ledger without a result in FOLDER (about two hours on two
+cores; stopped runs continue). ``--collect`` writes a summary of the results to
+benchmarks/results/ledger.json, from which tools/pages.py writes the tables of docs/ledger.md. The
+claims are in tools/claims.py; every verdict follows from the saved numbers, by the rules of the
+classes here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.experiments.request import ExperimentRequest, JobResult
-from posenc_cli.experiments.summary import TOLERATED, Estimate, paired_difference
+from posenc_cli.experiments.summary import TOLERATED, Estimate
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ RESULT = ROOT / "benchmarks" / "results" / "ledger.json"
 SEEDS = 5
 GROUPS = ("length", "stretch", "task", "expressive")
 POINTS = 8
-"""Points of a curve that are kept."""
+"""Number of points of a curve that are kept."""
 DIGITS = 4
 
 
 class Verdict(StrEnum):
-    """What posenc's measurement says of a claim."""
+    """The verdict of posenc's measurement on a claim."""
 
     AGREE = "agree"
     DISAGREE = "disagree"
@@ -48,14 +48,14 @@ class Verdict(StrEnum):
 
 
 class Run(Record):
-    """Trainings that a command asks for, beside ``--seeds``; ``of`` are its encodings."""
+    """The training runs of a command; ``of`` are its encodings."""
 
     of: tuple[str, ...]
     options: str = ""
     stretches: tuple[str, ...] = ("none",)
 
     def command(self, encodings: Iterable[str], stretches: Iterable[str]) -> str:
-        """The command that measures some encodings of it under some stretches."""
+        """Return the command that measures some of its encodings and context extensions."""
         schemes = {label.partition(" ")[0] for label in encodings}
         names = [name for name in self.of if name in schemes]
         wanted = [name for name in self.stretches if name in {*stretches}]
@@ -66,7 +66,7 @@ class Run(Record):
 
 
 class Row(Record):
-    """An encoding of a run, under an extension."""
+    """An encoding of a run, under a context extension."""
 
     run: str
     encoding: str
@@ -74,15 +74,15 @@ class Row(Record):
 
 
 class Ground(Record):
-    """What a claim is compared with: one number, and what it says."""
+    """Evidence on a claim: one number, and its verdict."""
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """What measures it."""
+        """Return the runs that measure it."""
         raise NotImplementedError
 
     def judged(self, results: Results) -> tuple[str, Verdict]:
-        """The number, in words, and the verdict."""
+        """Return the number as text, and the verdict."""
         raise NotImplementedError
 
 
@@ -91,12 +91,12 @@ class OfRows(Ground):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """What is measured for it."""
+        """Return the runs that measure it."""
         return tuple(value for value in self.as_dict().values() if isinstance(value, Row))
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """One command for each run."""
+        """Return one command for each run."""
         by_run: dict[str, list[Row]] = {}
         for row in self.rows:
             by_run.setdefault(row.run, []).append(row)
@@ -106,7 +106,7 @@ class OfRows(Ground):
         )
 
     def judged(self, results: Results) -> tuple[str, Verdict]:
-        """The number, in words, and the verdict; none where a model has not learnt."""
+        """Return the number as text and the verdict; none if a model has not learned."""
         lost = [reason for row in self.rows if (reason := results.unlearnt(row))]
         if lost:
             return "; ".join(lost), Verdict.UNSEEN
@@ -117,9 +117,9 @@ class OfRows(Ground):
 
 
 class Rise(OfRows):
-    """How much more is lost over the last places of a longer length than at the trained one.
+    """The increase of the loss over the last positions from the trained to a longer length.
 
-    Claimed is that it ``holds``, or that it does not: the rule of posenc extrapolate.
+    The claim is that it ``holds``, or not, by the rule of posenc extrapolate.
     """
 
     row: Row
@@ -138,7 +138,7 @@ class Rise(OfRows):
 
 
 class Lower(OfRows):
-    """Whether one row loses less than another over the last places of a length."""
+    """Whether one row has a lower loss than another over the last positions of a length."""
 
     row: Row
     other: Row
@@ -152,7 +152,7 @@ class Lower(OfRows):
 
 
 class Alike(Lower):
-    """Whether two rows differ by less than what models of this size differ by."""
+    """Whether two rows differ by less than seeds of models of this size do."""
 
     def _judged(self, results: Results) -> tuple[str, Verdict]:
         mine, others = (results.lasts(row, self.times) for row in self.rows)
@@ -169,7 +169,7 @@ class Alike(Lower):
 
 
 class RisesLess(Lower):
-    """Whether one row loses less by growing longer than another does."""
+    """Whether the loss of one row increases less with length than that of another."""
 
     def _judged(self, results: Results) -> tuple[str, Verdict]:
         mine, others = (
@@ -223,7 +223,7 @@ class Right(OfRows):
 
 
 class Value(Ground):
-    """One number of a command's JSON, which has no seeds: a bound it is at least, or at most."""
+    """One number of a command's JSON, without seeds, and its lower or upper bound."""
 
     command: str
     what: str
@@ -233,11 +233,11 @@ class Value(Ground):
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """The command."""
+        """Return the command."""
         return (self.command,)
 
     def judged(self, results: Results) -> tuple[str, Verdict]:
-        """The number, in words, and the verdict."""
+        """Return the number as text, and the verdict."""
         number = results.value(self)
         holds = number >= self.bound if self.least else number <= self.bound
         words = f"{self.what}: {number:.4g}"
@@ -245,7 +245,7 @@ class Value(Ground):
 
 
 class Claim(Record):
-    """A published claim: where it stands, what was measured there, and what it is compared with."""
+    """A published claim: its source, what was measured there, and posenc's evidence."""
 
     group: str
     source: str
@@ -254,7 +254,7 @@ class Claim(Record):
     evidence: tuple[Ground, ...]
 
     def verdict(self, results: Results) -> Verdict:
-        """Agreement of all that it is compared with; disagreement of any."""
+        """Return agreement if all comparisons agree, disagreement if one disagrees."""
         found = {evidence.judged(results)[1] for evidence in self.evidence}
         if Verdict.DISAGREE in found:
             return Verdict.DISAGREE
@@ -262,18 +262,18 @@ class Claim(Record):
 
 
 class Results(Record):
-    """What was measured, as benchmarks/results/ledger.json has it."""
+    """The measurements in benchmarks/results/ledger.json."""
 
     saved: Mapping[str, Any]
 
     @classmethod
     def read(cls) -> Results:
-        """The saved results."""
+        """Return the saved results."""
         return cls(json.loads(RESULT.read_text("utf-8")))
 
     @cached_property
     def _runs(self) -> Mapping[tuple[str, str, str], Sequence[RunResult]]:
-        """The runs of each row, by seed."""
+        """Return the runs of each row, by seed."""
         found: dict[tuple[str, str, str], list[RunResult]] = {}
         for name, saved in self.saved["runs"].items():
             for fields in saved["results"]:
@@ -283,33 +283,33 @@ class Results(Record):
 
     @property
     def rows(self) -> Sequence[Row]:
-        """Every row, in the order of the runs."""
+        """Return every row, in the order of the runs."""
         return [Row(*names) for names in self._runs]
 
     def task(self, row: Row) -> str:
-        """What the models of a row learned."""
+        """Return the task that the models of a row learned."""
         return self._of(row)[0].task
 
     def _of(self, row: Row) -> Sequence[RunResult]:
         return self._runs[row.run, row.encoding, row.stretch]
 
     def trained(self, run: str) -> int:
-        """The length that the models of a run were trained at."""
+        """Return the trained length of a run's models."""
         return int(self.saved["runs"][run]["results"][0]["trained"])
 
     def _at(self, row: Row, times: int) -> Sequence[LengthLosses]:
         return [run.at(times * self.trained(row.run)) for run in self._of(row)]
 
     def lasts(self, row: Row, times: int) -> Sequence[float]:
-        """Each seed's loss over the last places."""
+        """Return each seed's loss over the last positions."""
         return [losses.last for losses in self._at(row, times)]
 
     def shares(self, row: Row, times: int) -> Sequence[float]:
-        """Each seed's share of right answers."""
+        """Return each seed's share of right answers."""
         return [losses.accuracy or 0.0 for losses in self._at(row, times)]
 
     def unlearnt(self, row: Row) -> str | None:
-        """What a row's models failed to learn, None where they learnt."""
+        """Return the task that a row's models failed to learn; None if they learned it."""
         runs = self._of(row)
         first = next((run for run in runs if not run.learnt), None)
         if first is None:
@@ -318,12 +318,12 @@ class Results(Record):
         return f"{_name(row)}: {learnt} of {len(runs)} seeds have learned the task ({first.reason})"
 
     def value(self, evidence: Value) -> float:
-        """The number that a command's JSON had at a path."""
+        """Return the number that a command's JSON had at a path."""
         return float(self.saved["values"][value_key(evidence)])
 
 
 def value_key(evidence: Value) -> str:
-    """Under what a number of a command is saved."""
+    """Return the key of a command's number in the saved file."""
     return f"{evidence.command} · {'.'.join(map(str, evidence.path))}"
 
 
@@ -350,8 +350,13 @@ def _signed(estimate: Estimate) -> str:
     return f"difference {mean:+.2f} ±{estimate.half:.2f}".replace("-", "−")
 
 
+def paired_difference(minuends: Sequence[float], subtrahends: Sequence[float]) -> Estimate:
+    """Return the mean difference of numbers paired by seed: an effect of the seed cancels."""
+    return Estimate.of([a - b for a, b in zip(minuends, subtrahends, strict=True)])
+
+
 def _side(estimate: Estimate, bound: float) -> Verdict:
-    """Agreement where the whole interval lies below a bound, disagreement where above."""
+    """Return agreement if the whole interval is below a bound, disagreement if it is above."""
     low, high = _interval(estimate)
     if high < bound:
         return Verdict.AGREE
@@ -386,7 +391,7 @@ def _posenc(arguments: Sequence[str]) -> str:
 
 
 def measured(evidence: Value) -> float:
-    """The number that a command gives now."""
+    """Return the number that a command gives now."""
     found = json.loads(_posenc([*shlex.split(evidence.command)[1:], "--json"]))
     for step in evidence.path:
         found = _stepped(found, step)
@@ -394,7 +399,7 @@ def measured(evidence: Value) -> float:
 
 
 def _stepped(found: Any, step: str | int) -> Any:
-    """What a step of a path leads to: a key, a place, ``name=X`` of a list, or a list's spread."""
+    """Return the target of a step: a key, an index, ``name=X`` of a list, or a list's spread."""
     if isinstance(step, int) or isinstance(found, dict):
         return found[step]
     if step == "spread":
@@ -433,14 +438,14 @@ def _collected(folder: Path, run: Run) -> dict[str, Any]:
 
 
 def _thinned(losses: Sequence[float]) -> list[float]:
-    """Means of as many places each, at most `POINTS` of them."""
+    """Return means over equal numbers of places, at most `POINTS` of them."""
     width = -(-len(losses) // POINTS)
     parts = [losses[start : start + width] for start in range(0, len(losses), width)]
     return [round(fmean(part), DIGITS) for part in parts]
 
 
 def counts() -> str:
-    """How many claims come to which verdict."""
+    """Return the number of claims with each verdict."""
     results = Results.read()
     found = [claim.verdict(results) for claim in _claims()]
     each = ", ".join(f"{found.count(verdict)} *{verdict}*" for verdict in Verdict)
@@ -448,7 +453,7 @@ def counts() -> str:
 
 
 def group_table(group: str) -> str:
-    """The claims of a group, as a table in Markdown."""
+    """Return the claims of a group, as a table in Markdown."""
     results = Results.read()
     header = "| claim | source | setting of the source | command | result | verdict |"
     rows = [_table_row(claim, results) for claim in _claims() if claim.group == group]
@@ -456,13 +461,13 @@ def group_table(group: str) -> str:
 
 
 def losses_table() -> str:
-    """The loss over the last places at each length, of all that was trained on text."""
+    """Return the loss over the last positions at each length, for all models of text."""
     results = Results.read()
     return _lengths_table([row for row in results.rows if results.task(row) == "text"], results)
 
 
 def answers_table() -> str:
-    """The share of right answers at each length, of all that was trained on tasks."""
+    """Return the share of right answers at each length, for all models of tasks."""
     results = Results.read()
     return _lengths_table([row for row in results.rows if results.task(row) != "text"], results)
 
@@ -481,7 +486,7 @@ def _lengths_table(rows: Sequence[Row], results: Results) -> str:
 
 
 def versions() -> str:
-    """What the numbers were measured with."""
+    """Return the versions and the machine of the measurements."""
     first = next(iter(Results.read().saved["runs"].values()))["results"][0]["environment"]
     names = ", ".join(f"{name} {first[name]}" for name in ("posenc", "torch", "numpy"))
     return f"Measured with {names}, on the CPU."
@@ -494,7 +499,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "ledger_versions": versions,
     **{f"ledger_{group}": partial(group_table, group) for group in GROUPS},
 }
-"""What tools/pages.py writes into docs/ledger.md."""
+"""The parts that tools/pages.py writes into docs/ledger.md."""
 
 
 def _runs() -> Mapping[str, Run]:

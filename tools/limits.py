@@ -1,11 +1,11 @@
-"""Run each command at lengths from 10^3 to 2^53, and write docs/limits.md: what it then does.
+"""Run each command at lengths from 10^3 to 2^53, and write the outcomes to docs/limits.md.
 
 Usage: python -m tools.limits [--check]
 
-A row of `ROWS` is a command line with the length in it. What a command did is seen in its status
-and its words: it refused in a line, wrote bytes until the reader stopped, or answered; and an
-answer says how many positions it shows where it does not show all. ``--check`` compares with the
-page. Nothing may take more than `MOST_SECONDS` of CPU or `MOST_BYTES` of memory.
+A row of `ROWS` is a command line with the length in it. The outcome follows from the status and the
+output: the command refused in one line, wrote bytes until the reader stopped, or answered. An
+answer says how many positions it shows if it does not show all. ``--check`` compares with the page.
+No command may take more than `MOST_SECONDS` of CPU or `MOST_BYTES` of memory.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def rows(positions):
 
 
 def outcome(command: str, length: int) -> tuple[str, str]:
-    """What a command does at a length, and the line in which it refuses.
+    """Return the outcome of a command at a length, and its error line.
 
-    Raises: AssertionError where it does not end in an answer or a line of posenc.
+    Raises: AssertionError if it ends without an answer or an error line of posenc.
     """
     arguments = ROWS[command].format(n=length).split()
     with tempfile.TemporaryDirectory() as folder:
@@ -112,13 +112,13 @@ def outcome(command: str, length: int) -> tuple[str, str]:
 
 
 def row(outcomes: list[tuple[str, str]]) -> list[str]:
-    """The entries of a command: what it does at each length, and the first line of refusal."""
+    """Return the entries of a command: its outcome at each length, and its first error line."""
     line = next((line for _, line in outcomes if line), "")
     return [*(kind for kind, _ in outcomes), f"`{line}`" if line else ""]
 
 
 def table(rows: dict[str, list[str]]) -> str:
-    """The page's table of what was seen."""
+    """Return the page's table of outcomes."""
     head = ["command", "run as", *SIZES.values(), "message"]
     lines = [
         head,
@@ -129,7 +129,7 @@ def table(rows: dict[str, list[str]]) -> str:
 
 
 def said(page: str) -> dict[str, list[str]]:
-    """What the page's table says of each command."""
+    """Return the row of each command in the page's table."""
     found = re.findall(r"^\| `([\w-]+)` \| `[^`]*` \| (.*) \|$", page, re.MULTILINE)
     return {name: cells.split(" | ") for name, cells in found}
 

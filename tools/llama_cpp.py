@@ -1,12 +1,12 @@
-"""Ask llama.cpp's own code what it makes of the metadata of each architecture of GGUF files.
+"""Record how llama.cpp's own code reads the metadata of each GGUF architecture.
 
 Usage: python -m tools.llama_cpp FOLDER [--check]
 
 FOLDER is llama.cpp's source (its ``src``). The functions that read metadata (``load_hparams`` of
 src/llama-model.cpp, ``load_arch_hparams`` of every src/models/*.cpp, ``llama_model_rope_type``) are
-compiled by g++ beside a stand-in for the file, which answers from a table of a few keys and writes
-down what it was asked for. Each architecture is read in the states of :data:`PROBES`. What its
-graph gives to ``ggml_rope_ext``, and which tensors it looks for, is taken off the text.
+compiled by g++ with a stand-in for the file, which answers from a table of a few keys and records
+the keys that are read. Each architecture is read in the states of :data:`PROBES`. The arguments of
+``ggml_rope_ext`` in its graph, and the tensors that it looks for, are taken from the text.
 
 The answers go to tests/golden/gguf_architectures.json; ``--check`` compares them with it.
 """
@@ -64,7 +64,7 @@ PROBES: Mapping[str, Mapping[str, Any]] = {
         "rope.scaling.yarn_beta_fast": 16.0,
     },
 }
-"""The metadata that each architecture is read with, by what is probed."""
+"""The metadata with which each architecture is read, by probe."""
 
 FURTHER: Mapping[str, Mapping[str, Any]] = {
     "bailingmoe3": {"kda.gate_lower_bound": -1.0},
@@ -74,7 +74,7 @@ FURTHER: Mapping[str, Mapping[str, Any]] = {
         "adapters.token_ids_substitute": [5, 6],
     },
 }
-"""What an architecture does not load without, whatever it holds."""
+"""Keys without which an architecture does not load; their values do not matter."""
 
 _STUBS = {
     "ggml.h": """
@@ -337,7 +337,7 @@ _FIELDS: Mapping[str, float] = {
     "sliding_width": 16,
     "alibi": 0.0,
 }
-"""What is printed of numbers, and what the struct holds before anything is read."""
+"""The printed numbers, and their values before any metadata is read."""
 _KEYS = re.compile(
     r"rope|alibi|softcap|interval|recurrent|_block_count|buckets|"
     r"attention\.(scale|sliding|temperature|key_length|output_scale)"
@@ -350,7 +350,7 @@ _GUARDS = {
     r"(?:const \w+ \w+\s*=[^;]*;\s*|ggml_tensor \* rope_factors[^;]*;\s*)*(?:Q|q)\w* = ggml_rope",
     "by pattern": r"has_rope\((?:il|0)\)",
 }
-"""How a graph leaves layers unrotated, by what its text has."""
+"""The rules of unrotated layers, by a part of the graph's text."""
 _COMMON = (
     "attention.key_length",
     "attention.key_length_swa",
@@ -366,11 +366,11 @@ _COMMON = (
     "rope.scaling.original_context_length",
     "rope.scaling.type",
 )
-"""What is asked of every file."""
+"""The keys that every file is asked for."""
 
 
 def _function(text: str, beginning: str) -> str:
-    """A function's text, from its beginning to its last brace; empty where there is none."""
+    """Return a function's text up to its last brace; empty if there is none."""
     start = text.find(beginning)
     if start < 0:
         return ""
@@ -383,7 +383,7 @@ def _function(text: str, beginning: str) -> str:
 
 
 class Source:
-    """llama.cpp's source: its text, and a program made of what reads metadata in it."""
+    """llama.cpp's source: its text, and a program of its functions that read metadata."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "src"
@@ -406,7 +406,7 @@ class Source:
         self.headers = headers
 
     def program(self) -> str:
-        """The functions that read metadata, beside the stand-in for a file."""
+        """Return llama.cpp's functions that read metadata, with a stand-in for the file."""
         architectures = (self.folder / "llama-arch.cpp").read_text("utf-8")
         types = _function((self.folder / "llama-model.h").read_text("utf-8"), "enum llm_type")
         operations = _function(
@@ -470,7 +470,7 @@ class Source:
         return "\n".join([*parts, _MAIN])
 
     def answers(self) -> Iterator[list[str]]:
-        """What the program says of each architecture in each state, in order."""
+        """Yield the program's answer for each architecture and state, in order."""
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
             for name, text in _STUBS.items():
@@ -507,7 +507,7 @@ def _words(key: str, value: Any) -> str:
 
 
 def _fields(printed: list[str]) -> tuple[str, dict[str, Any]]:
-    """The rope type, and what is not as the struct begins, of a line of the program."""
+    """Return the rope type and the changed fields of the struct, from a line of the program."""
     error, rope_type, *values = printed
     numbers = [*values[:7], *values[10:22]]
     found: dict[str, Any] = {} if not error else {"error": error}
@@ -525,7 +525,7 @@ def _fields(printed: list[str]) -> tuple[str, dict[str, Any]]:
 
 
 def _arguments(text: str) -> Iterator[tuple[str, list[str]]]:
-    """The calls of ggml's rotations in a text, and their arguments."""
+    """Yield the calls of ggml's rotations in a text, with their arguments."""
     for match in re.finditer(r"\b(ggml_rope(?:_ext|_multi)?)\(", text):
         depth, end, parts = 1, match.end(), [""]
         while depth:
@@ -540,7 +540,7 @@ def _arguments(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def graph_facts(source: Source, name: str) -> dict[str, Any]:
-    """What an architecture's graph gives to ggml, and which tensors it looks for, off its text."""
+    """Return the arguments of ggml's calls in a graph's text, and the tensors it looks for."""
     graph = made = source.classes[name]
     while inherited := re.search(
         r"using graph = (\w+)::graph", _function(source.headers, f"struct {graph} : public")
@@ -589,7 +589,7 @@ def graph_facts(source: Source, name: str) -> dict[str, Any]:
 
 
 def facts(source: Source) -> Iterator[dict[str, Any]]:
-    """What llama.cpp makes of each architecture, in each state of the probes."""
+    """Yield how llama.cpp reads each architecture in each state of the probes."""
     answers = source.answers()
     for name in source.classes:
         probes: dict[str, Any] = {}

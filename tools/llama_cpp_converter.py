@@ -1,21 +1,17 @@
-"""Ask llama.cpp's own converter which file it writes of a config.
+"""Record the files that llama.cpp's own converter writes for configs.
 
 Usage: python -m tools.llama_cpp_converter FOLDER [--check] [--only TEXT]
 
 FOLDER is llama.cpp's source (its ``conversion`` and ``gguf-py``), beside torch and the version of
 transformers that it pins. Its own classes read each config of tests/golden/llama_cpp_files.json and
-write the metadata and the tensors that they make themselves; the vocabulary and the checkpoint's
-weights are left out. The files go to llama_cpp_files.npz; ``--check`` compares.
+write the metadata and the tensors that they make themselves, without the vocabulary and the
+checkpoint's weights. The files go to llama_cpp_files.npz; ``--check`` compares.
 """
 
 from __future__ import annotations
 
-import argparse
-import hashlib
 import importlib
-import io
 import json
-import logging
 import sys
 import tempfile
 from pathlib import Path
@@ -24,19 +20,19 @@ from unittest import mock
 
 import numpy as np
 
-from tools.engine_layers import finish
-from tools.goldens import GOLDEN, laid_out
+from tools.engine_layers import main, packed
+from tools.goldens import GOLDEN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 NAME = "llama_cpp_files"
 
 
 def written(config: Mapping[str, Any]) -> bytes:
-    """The file that the converter writes of a config.
+    """Return the file that the converter writes of a config.
 
-    Raises: whatever it does.
+    Raises: any error of the converter.
     """
     conversion = importlib.import_module("conversion")
     base = importlib.import_module("conversion.base")
@@ -62,7 +58,7 @@ def written(config: Mapping[str, Any]) -> bytes:
 
 
 def answered(case: Mapping[str, Any]) -> tuple[dict[str, Any], bytes | None]:
-    """A case with what the converter makes of it."""
+    """Return a case with the converter's answer, and the bytes of the file."""
     asked = {key: case[key] for key in ("name", "config")}
     try:
         content = written(case["config"])
@@ -71,39 +67,22 @@ def answered(case: Mapping[str, Any]) -> tuple[dict[str, Any], bytes | None]:
     return {**asked, "array": case["name"]}, content
 
 
-def remade(only: str = "") -> dict[str, bytes]:
-    """The files of the golden, each case asked anew."""
+def remade(folder: str, only: str) -> dict[str, bytes]:
+    """Return the files of the golden, with a new answer for each case."""
+    sys.path[:0] = [str(Path(folder) / "gguf-py"), folder]
     statement = json.loads((GOLDEN / f"{NAME}.json").read_text("utf-8"))
-    cases: list[dict[str, Any]] = []
-    arrays: dict[str, Any] = {}
-    for case in statement["cases"]:
-        if only not in case["name"]:
-            continue
-        answer, content = answered(case)
-        cases.append(answer)
-        if content is not None:
-            arrays[case["name"]] = np.frombuffer(content, np.uint8)
+    found = [answered(case) for case in statement["cases"] if only in case["name"]]
+    cases = [case for case, _ in found]
     if only:
         print(json.dumps(cases, indent=1))
         return {}
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
-    content = buffer.getvalue()
-    statement |= {"cases": cases, "npz_sha256": hashlib.sha256(content).hexdigest()}
-    return {f"{NAME}.json": laid_out(statement).encode(), f"{NAME}.npz": content}
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Ask the converter, and write or compare; the status is 1 where bytes differ."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("folder", type=Path, help="llama.cpp's source")
-    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    parser.add_argument("--only", default="", help="print the cases whose names hold this")
-    options = parser.parse_args(arguments)
-    logging.disable(logging.CRITICAL)
-    sys.path[:0] = [str(options.folder / "gguf-py"), str(options.folder)]
-    return finish(remade(options.only), check=options.check)
+    arrays = {
+        case["name"]: np.frombuffer(content, np.uint8)
+        for case, content in found
+        if content is not None
+    }
+    return packed(NAME, statement, cases, arrays)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(__doc__, "llama.cpp's source", remade))

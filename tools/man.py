@@ -1,6 +1,6 @@
 """Write the manual pages in man/, and the help of the program, or check them (--check).
 
-Both are made of the commands' declarations.
+Both are derived from the declarations of the commands.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ ENVIRONMENT = {
 
 FILES = {
     "generate": [
-        ("<scheme>-<shape>.npy", "The output file in the current folder, if you give no --out."),
-    ],
+        ("<scheme>-<shape>.npy", "The output file in the current folder, if you give no --out.")
+    ]
 }
 """The files that a command writes by default."""
 
@@ -73,7 +73,7 @@ DESCRIPTION = (
 
 
 def pages() -> tuple[HelpPage, dict[str, HelpPage]]:
-    """The page of the program, and of each command."""
+    """Return the page of the program, and of each command."""
     commands = {}
     for name in COMMANDS:
         program = application([name, "--help"])
@@ -86,7 +86,7 @@ def pages() -> tuple[HelpPage, dict[str, HelpPage]]:
 
 
 def escaped(text: str) -> str:
-    r"""Text that roff prints as it is, in ASCII.
+    r"""Return text in ASCII that roff prints unchanged.
 
     >>> print(escaped(".npy isn't 'θ' \\ -1"))
     \&.npy isn\(aqt \(aq\[u03B8]\(aq \e \-1
@@ -100,7 +100,7 @@ def escaped(text: str) -> str:
 
 
 def term(text: str) -> str:
-    r"""An option or an argument as manuals set it: what is typed bold, what it stands for slanted.
+    r"""Return an option or argument as in manuals: typed text is bold, placeholders are slanted.
 
     >>> print(term("-s, --scheme NAME"))
     \fB\-s,\fR \fB\-\-scheme\fR \fINAME\fR
@@ -111,12 +111,12 @@ def term(text: str) -> str:
 
 
 def definitions(entries: Iterable[tuple[str, str]]) -> list[str]:
-    """Terms, with what each means below it."""
+    """Return terms with their meanings below them."""
     return [line for name, text in entries for line in (".TP", term(name), escaped(text))]
 
 
 def groups(sections: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> list[str]:
-    """Definitions under headings."""
+    """Return definitions under headings."""
     return [
         line
         for heading, entries in sections
@@ -125,12 +125,12 @@ def groups(sections: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> list[st
 
 
 def paragraphs(texts: Iterable[str]) -> list[str]:
-    """Paragraphs."""
+    """Return paragraphs."""
     return [line for text in texts for line in (".PP", escaped(text))]
 
 
 def document(name: str, summary: str, sections: Mapping[str, Sequence[str]]) -> str:
-    """A page: its name, what it is about, and those of its sections that have lines."""
+    """Return a page: its name, its subject, and its sections that have lines."""
     about = rf"{escaped(name)} \- {escaped(summary[0].lower() + summary[1:].rstrip('.'))}"
     lines = [
         r".\" tools/man.py makes this page of the command's declaration: make format.",
@@ -144,13 +144,13 @@ def document(name: str, summary: str, sections: Mapping[str, Sequence[str]]) -> 
 
 
 def synopsis(page: HelpPage) -> list[str]:
-    """How a command is called."""
+    """Return the call of a command."""
     arguments = page.usage.removeprefix(page.name).split()
     return [" ".join([rf"\fB{escaped(page.name)}\fR", *map(term, arguments)])]
 
 
 def command_manual(page: HelpPage) -> str:
-    """The manual page of a command."""
+    """Return the manual page of a command."""
     command = page.name.split()[-1]
     checks = function_of(command).__annotations__["return"] == "int"  # else it has one status
     headings = {heading for heading, _ in page.sections}
@@ -172,7 +172,7 @@ def command_manual(page: HelpPage) -> str:
 
 
 def program_manual(page: HelpPage, commands: Mapping[str, HelpPage]) -> str:
-    """The manual page of the program."""
+    """Return the manual page of the program."""
     told = [
         (group.capitalize(), [(f"posenc {name}", commands[name].summary) for name in names])
         for group, names in GROUPS.items()
@@ -192,14 +192,14 @@ def program_manual(page: HelpPage, commands: Mapping[str, HelpPage]) -> str:
 
 
 def manuals() -> dict[str, str]:
-    """The manual pages by the name of the file."""
+    """Return the manual pages by the name of the file."""
     program, commands = pages()
     texts = {f"posenc-{name}.1": command_manual(page) for name, page in commands.items()}
     return {"posenc.1": program_manual(program, commands), **texts}
 
 
 def program_helps() -> dict[str, str]:
-    """What ``posenc -h`` and ``--help`` print, where text may be as wide as in a pipe."""
+    """Return the output of ``posenc -h`` and ``--help`` in a pipe."""
     context = application(["--help"]).make_context("posenc", [], resilient_parsing=True)
     whole = program_page(context).text(WIDEST_PIPED)
     return {PATHS["-h"]: program_brief(context, WIDEST_PIPED), PATHS["--help"]: whole}

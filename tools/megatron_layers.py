@@ -1,30 +1,26 @@
-"""Ask Megatron-Bridge's own code by which frequencies Megatron-Core's layers rotate, on a CPU.
+"""Record the rotations of Megatron-Bridge's and Megatron-Core's own code, on a CPU.
 
 Usage: python -m tools.megatron_layers FOLDER [--check]
 
 FOLDER/megatron has Megatron-Bridge's ``bridge`` and Megatron-LM's ``core``; transformers 5.12.1 is
-on the path. The bridge of a model type makes the settings of a provider of a config, and these make
-a rotation of Megatron-Core, which rotates unit vectors. Of the provider its fields are read, and
-all else that both import is a stand-in. The answers go to tests/golden/engines_megatron.json and
-.npz; ``--check`` compares them with these.
+on the path. The bridge of a model type turns a config into the settings of a provider, and these
+give a rotation of Megatron-Core, which rotates unit vectors. The provider has only its fields, and
+all other imports are stand-ins. The answers go to tests/golden/engines_megatron.json and .npz;
+``--check`` compares them with these files.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
 import importlib
 import sys
 from dataclasses import make_dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tools.engine_layers import Turn, finish, remade, turn_of
+from tools.engine_layers import Build, Turn, main, remade, turn_of
 from tools.stand_ins import Finder, StandIn
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 GOLDEN = "engines_megatron"
 ENGINE = "megatron-bridge"
@@ -52,13 +48,13 @@ _ARGUMENTS = {
     "mscale_all_dim": "yarn_mscale_all_dim",
     "correction_range_round_to_int": "yarn_correction_range_round_to_int",
 }
-"""What gpt_model.py of Megatron-Core hands on to its YaRN, by the settings of a provider."""
+"""The arguments that gpt_model.py of Megatron-Core passes to its YaRN, by setting."""
 _ALONE = SimpleNamespace(size=lambda: 1)
 """A group of one process."""
 
 
 def provider_of(file: Path) -> type:
-    """A class of the fields of GPTModelProvider, with the defaults that stand there."""
+    """Return a class with the fields and defaults of GPTModelProvider."""
     tree = ast.parse(file.read_text("utf-8"))
     classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
     own = next(node for node in classes if node.name == "GPTModelProvider")
@@ -71,7 +67,7 @@ def provider_of(file: Path) -> type:
 
 
 def turn(values: dict[str, Any], _layer: int, _length: int | None) -> Turn:
-    """How a layer rotates, or how the bridge or the rotation fails."""
+    """Return the rotation of a layer."""
     import torch
     import transformers
 
@@ -100,19 +96,15 @@ def turn(values: dict[str, Any], _layer: int, _length: int | None) -> Turn:
     return turn_of(turned[:, 0, 0].numpy())
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Ask Megatron, and write or compare; the status is 1 where bytes differ."""
+def install(folder: Path) -> Build:
+    """Make Megatron's modules importable, and return the function that builds a layer."""
     import torch
 
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("folder", type=Path, help="what has megatron/bridge and megatron/core")
-    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    options = parser.parse_args(arguments)
     torch.cuda.current_device = lambda: "cpu"
-    provider = provider_of(options.folder / "megatron/bridge/models/gpt_provider.py")
+    provider = provider_of(folder / "megatron/bridge/models/gpt_provider.py")
     StandIn.known = {"GPTModelProvider": provider, "ACTIVATION_FUNC_MAP": {"silu": None}}
     finder = Finder(
-        options.folder,
+        folder,
         root="megatron",
         own=_OWN,
         stood_in_for=(),
@@ -120,10 +112,16 @@ def main(arguments: Sequence[str]) -> int:
         absent=frozenset({"transformer_engine", "datasets", "accelerate"}),
     )
     sys.meta_path.insert(0, finder)
-    for place in BRIDGES.values():  # what fails to be imported is no answer
+    for place in BRIDGES.values():  # an import that fails is not an answer
         importlib.import_module(f"megatron.bridge.models.{place.partition(':')[0]}")
-    return finish(remade(GOLDEN, ENGINE, turn), check=options.check)
+    return turn
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(
+        main(
+            __doc__,
+            "the folder of megatron/bridge and megatron/core",
+            lambda place, only: remade(GOLDEN, ENGINE, install(Path(place)), only),
+        )
+    )

@@ -1,35 +1,30 @@
-"""Ask mlx-lm's own model classes how their layers rotate, on a CPU.
+"""Record the rotations of mlx-lm's own model classes, on a CPU.
 
 Usage: python -m tools.mlx_layers FOLDER [--check]
 
-FOLDER holds the wheel of mlx-lm, unpacked; needs ``mlx[cpu]``. The model is built by its own class
+FOLDER holds the unpacked wheel of mlx-lm; needs ``mlx[cpu]``. The model is built by its own class
 from the config, without weights, and each layer's own rotation rotates unit vectors at position 1.
-The answers go to tests/golden/engines.json and .npz; ``--check`` compares them with these.
+The answers go to tests/golden/engines.json and .npz; ``--check`` compares them with these files.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import importlib
 import os
 import re
-import subprocess
 import sys
 import types
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tools.engine_layers import Turn, finish, remade, turn_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from tools.engine_layers import Build, Turn, main, remade, turn_of
 
 GOLDEN = "engines"
 RENAMED = {"mistral": "llama", "qwen2_5_vl": "qwen2_vl"}
-"""The module that stands for a model type of another name, by the table of its utils."""
+"""The module of model types without one of their own, from the table in its utils."""
 
 TEXT = {
     "kimi_k25": ("deepseek_v3", "ModelArgs"),
@@ -37,25 +32,32 @@ TEXT = {
     **dict.fromkeys(("qwen2_vl", "qwen2_5_vl"), ("qwen2", "ModelArgs")),
     **dict.fromkeys(("qwen3_5", "qwen3_5_moe"), ("qwen3_5", "TextModelArgs")),
 }
-"""What the text model of a model of text and images is built from."""
+"""The module and class of the text model's arguments in multimodal models."""
 
 
-def install(folder: Path) -> None:
-    """Make mlx-lm's models importable, without what loads and generates."""
+def install(folder: Path) -> Build:
+    """Make mlx-lm's model classes importable, and return the function that builds a layer.
+
+    Messages name sets, whose order depends on the hash seed: the process starts again with 0.
+    """
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        again = [sys.executable, "-m", "tools.mlx_layers", *sys.argv[1:]]
+        os.execve(sys.executable, again, {**os.environ, "PYTHONHASHSEED": "0"})
     package: Any = types.ModuleType("mlx_lm")
     package.__path__ = [str(folder / "mlx_lm")]
     sys.modules["mlx_lm"] = package
+    return turn
 
 
 _SPEAKING = re.compile(
     "rope|rotary|(?<!_key_)(?<!_value_)head_dim|layer_types|attn_idxs|max_position|hidden_(size|act)|window"
 )
-"""Keys that say something of the rotation: they are never filled in."""
+"""Keys that affect the rotation: they are never filled in."""
 _FILLED = {"int": 8, "float": 1.0, "bool": True, "str": "silu"}
 
 
 def filled_in(values: dict[str, Any], arguments: Any) -> dict[str, Any]:
-    """A config with small sizes where the class needs such as say nothing of the rotation."""
+    """Return a config with small values for required sizes that do not affect the rotation."""
     more: dict[str, Any] = {}
     for field in dataclasses.fields(arguments):
         needed = field.default is field.default_factory is dataclasses.MISSING
@@ -69,7 +71,7 @@ def filled_in(values: dict[str, Any], arguments: Any) -> dict[str, Any]:
 
 
 def arguments_of(values: dict[str, Any], module: Any) -> Any:
-    """What a model is built from; one of text and images takes its text model's from an object."""
+    """Return the arguments of a model; a multimodal one has those of its text model inside."""
     kind = module.ModelArgs
     if "text_config" not in {field.name for field in dataclasses.fields(kind)}:
         return kind.from_dict(filled_in(values, kind))
@@ -80,7 +82,7 @@ def arguments_of(values: dict[str, Any], module: Any) -> Any:
 
 
 def attention_of(layer: Any) -> Any:
-    """The part of a layer that rotates queries; None of a layer without."""
+    """Return the part of a layer that rotates queries, or None."""
     for name in ("self_attn", "attention", "self_attention", "attn"):
         if name in layer:
             return layer[name]
@@ -88,7 +90,7 @@ def attention_of(layer: Any) -> Any:
 
 
 def turn(values: dict[str, Any], number: int, length: int | None) -> Turn | None:
-    """How a layer rotates unit vectors at position 1."""
+    """Return the rotation of a layer."""
     mx = importlib.import_module("mlx.core")
     kind = values["model_type"]
     module = importlib.import_module(f"mlx_lm.models.{RENAMED.get(kind, kind)}")
@@ -111,7 +113,7 @@ def turn(values: dict[str, Any], number: int, length: int | None) -> Turn | None
 
 
 def rotation_of(attention: Any) -> Any:
-    """The rotation of an attention that uses it."""
+    """Return the rotation of an attention, or None if it uses none."""
     if attention is None or not getattr(attention, "use_rope", True):
         return None
     if getattr(attention, "is_local_attention", True) is False:  # AFMoE's full layers
@@ -123,26 +125,18 @@ def rotation_of(attention: Any) -> Any:
 
 
 def width_of(attention: Any, rotation: Any) -> int:
-    """The columns that the rotation is given."""
+    """Return the number of columns that the rotation gets."""
     for name in ("qk_rope_head_dim", "head_dim", "head_size"):
         if getattr(attention, name, None) is not None:
             return int(getattr(attention, name))
     return int(rotation.dims)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Ask mlx-lm, and write or compare; the status is 1 where bytes differ."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("folder", type=Path, help="the wheel of mlx-lm, unpacked")
-    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    options = parser.parse_args(arguments)
-    if os.environ.get("PYTHONHASHSEED") != "0":  # messages name sets, in one order then
-        again = [sys.executable, "-m", "tools.mlx_layers", *arguments]
-        settings = {**os.environ, "PYTHONHASHSEED": "0"}
-        return subprocess.run(again, check=False, env=settings).returncode
-    install(options.folder)
-    return finish(remade(GOLDEN, "mlx-lm", turn), check=options.check)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(
+        main(
+            __doc__,
+            "the unpacked wheel of mlx-lm",
+            lambda place, only: remade(GOLDEN, "mlx-lm", install(Path(place)), only),
+        )
+    )

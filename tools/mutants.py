@@ -1,13 +1,13 @@
-"""Count what the tests see: small changes of posenc's own code, and how many make a test fail.
+"""Count how many small changes of posenc's own code make a test fail.
 
 Usage: python tools/mutants.py [--seed N] [--each N] [--again | --renew] [PACKAGE…]
 
 Cosmic Ray makes the changes, one at a time, in a copy of the tree. A first run of the tests under
-coverage tells which of them reach which line; a mutant is tried against those alone, the quickest
-first. A sample is drawn of the places that can be changed, with one change for each. The result is
-tests/mutants.json, where what a reader wrote on a survivor (``equivalent``: why no test can tell it
-from the code) is kept from run to run. ``--again`` tries the survivors without such a reason alone,
-and counts anew. ``--renew`` tries nothing, and names where the code of the survivors is now.
+coverage shows which tests reach which line; a mutant is tried only with those, the fastest first.
+The mutants are a sample of the places that can change, with one change for each. The result is
+tests/mutants.json. It keeps a reader's note on a survivor (``equivalent``: why no test can
+distinguish it from the code) from run to run. ``--again`` tries only the survivors without such a
+note, and counts again. ``--renew`` tries nothing, and updates the places of the survivors.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ EACH = 12
 one package by 9 %."""
 
 FIRST_SECONDS, ALL_SECONDS = 10.0, 120.0
-"""What the tests of one mutant may take in all: few need the second, and those that survive do."""
+"""Seconds for the tests of a mutant: at first, and at most. Survivors need the second."""
 MOST_CASES = 200, 2000
-"""Tests of a mutant at first, and in the end; a command line holds no more."""
+"""Most tests of a mutant, at first and at the end; a command line holds no more."""
 SWEEPS = 4
-"""Of the sweeps every so many-th test is tried too: all of them take most of an hour."""
+"""The share of the sweeps to run, one in this many: all of them take most of an hour."""
 STARTING = 60
 """Seconds that a run of pytest may take beside its tests, on a machine with other work."""
 SLOWER = 10
-"""How many times longer than measured tests may take before a mutant counts as endless."""
+"""The factor of the measured time after which a mutant counts as endless."""
 
 COPIED = ("posenc_cli", "tests", "benchmarks", "tools", "docs", ".ci")
 _PYTEST = (sys.executable, "-m", "pytest", "-q", "--hypothesis-profile=test")
@@ -72,7 +72,7 @@ context = ${{MUTANTS_TEST}}
 
 
 class Place(NamedTuple):
-    """Where code can be changed: a file, seen from the root, and lines and columns in it."""
+    """A place to change: a file, relative to the root, and lines and columns in it."""
 
     path: str
     start: tuple[int, int]
@@ -95,9 +95,9 @@ class Mutant(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a mutant: the test that failed, or None, and how many were tried.
+    """The outcome of a mutant: the failed test, or None, and the number of tests.
 
-    ``after`` is what the line became.
+    ``after`` is the changed line.
     """
 
     mutant: Mutant
@@ -107,13 +107,13 @@ class Outcome(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """Which tests reach each line of each file, and how many seconds a test takes."""
+    """The tests that reach each line of each file, and the seconds of each test."""
 
     lines: Mapping[str, Mapping[int, Sequence[str]]]
     seconds: Mapping[str, float]
 
     def tests(self, mutant: Mutant, limit: float, most: int) -> list[str]:
-        """The tests to try a mutant against, the quickest first, as ``limit`` seconds hold.
+        """Return the tests for a mutant, the fastest first, within ``limit`` seconds.
 
         They are those that reach its lines. What runs when a module is imported is reached by the
         test that happens to import it, and what it makes is read without a line of the file: of
@@ -137,7 +137,7 @@ class Reach(NamedTuple):
 
 
 def _by_turns(tests: Iterable[str], seconds: Mapping[str, float]) -> list[str]:
-    """Tests in an order that soon tries many functions: a case of each, then their second ones."""
+    """Return tests in an order that tries many functions early: first one case of each."""
     rank: dict[str, int] = {}
     cases: dict[str, int] = defaultdict(int)
     for test in sorted(tests, key=lambda test: (seconds.get(test, 0.0), test)):
@@ -151,7 +151,7 @@ def _by_turns(tests: Iterable[str], seconds: Mapping[str, float]) -> list[str]:
 
 
 def _both_ways(*pairs: str) -> dict[str, str]:
-    """Pairs of words, each to the other."""
+    """Return pairs of words in both directions."""
     split = [pair.split() for pair in pairs]
     return {**dict(split), **{second: first for first, second in split}}
 
@@ -170,16 +170,16 @@ class Opposites:
 
     @staticmethod
     def arguments() -> Sequence[Any]:
-        """None: there is one way to do this."""
+        """Return None: the operator has no arguments."""
         return ()
 
     def mutation_positions(self, node: Any) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-        """Where a node of the syntax tree can be changed, at most once."""
+        """Yield where a node of the syntax tree can be changed, at most once."""
         if self._opposite(node) is not None:
             yield node.start_pos, node.end_pos
 
     def mutate(self, node: Any, _index: int) -> Any:
-        """The node, changed."""
+        """Return the changed node."""
         node.value = self._opposite(node)
         return node
 
@@ -195,7 +195,7 @@ class Opposites:
 
 
 def operators() -> dict[str, Any]:
-    """All operators by their names, those that are posenc's own made known to Cosmic Ray."""
+    """Return all operators by name, after registering posenc's own with Cosmic Ray."""
     from cosmic_ray import plugins
 
     plugins.OPERATOR_PROVIDERS["posenc"] = {"Opposites": Opposites}
@@ -204,7 +204,7 @@ def operators() -> dict[str, Any]:
 
 
 def places_without_effect(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """The parts of a file that do nothing when posenc runs, as (line, column) from and to.
+    """Return the (line, column) ranges of a file that have no effect when posenc runs.
 
     They are docstrings, annotations that call nothing, what is imported for those alone, and
     assertions (``strict=True`` of a zip is one), which tell a type checker and a reader what cannot
@@ -232,7 +232,7 @@ def places_without_effect(source: str) -> list[tuple[tuple[int, int], tuple[int,
 
 
 def places_of_bodies(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """The bodies of functions, as (line, column) from and to."""
+    """Return the (line, column) ranges of the bodies of functions."""
     return [
         (_start(node.body[0]), _stop(node))
         for node in ast.walk(ast.parse(source))
@@ -253,7 +253,7 @@ def _stop(node: Any) -> tuple[int, int]:
 
 
 def mutants_of(package: str) -> list[list[Mutant]]:
-    """All that can be changed in a package: the mutants of each place."""
+    """Return all possible mutants of a package, by place."""
     ready = operators()
     by_place: dict[Place, list[Mutant]] = defaultdict(list)
     for path in sorted((ROOT / "posenc_cli" / package).rglob("*.py")):
@@ -263,7 +263,7 @@ def mutants_of(package: str) -> list[list[Mutant]]:
 
 
 def _mutants_of_file(path: Path, ready: Mapping[str, Any]) -> Iterator[Mutant]:
-    """What operators can change in a file, numbered as Cosmic Ray numbers it."""
+    """Yield the possible mutants of a file, with Cosmic Ray's numbers."""
     from cosmic_ray.ast import ast_nodes, get_ast
     from cosmic_ray.ast.ast_query import ASTQuery
 
@@ -285,7 +285,7 @@ def _within(place: Place, parts: Iterable[tuple[tuple[int, int], tuple[int, int]
 
 
 def sample(places: Sequence[Sequence[Mutant]], count: int, seed: int) -> list[Mutant]:
-    """Mutants of ``count`` different places, drawn by a seed.
+    """Return mutants of ``count`` different places, drawn by a seed.
 
     Each has a number by what it changes, and the lowest are drawn: a change of the code elsewhere
     leaves the others of a sample as they are.
@@ -319,7 +319,7 @@ def pytest_runtest_protocol(item: Any) -> None:
 def reach(copy: Path) -> Reach:
     """Run the tests once, in a copy of the tree, and see which of them reach what.
 
-    Tests that fail as they are prove nothing: they are named, and left out.
+    Tests that fail without a mutant are named and left out.
     """
     import coverage
 
@@ -351,7 +351,7 @@ def reach(copy: Path) -> Reach:
 
 
 def _seconds(times: Path) -> dict[str, float]:
-    """How long each test that passes took, by what pytest wrote."""
+    """Return the seconds of each test that passed, from pytest's report."""
     from xml.etree import ElementTree
 
     seconds = {}
@@ -365,7 +365,7 @@ def _seconds(times: Path) -> dict[str, float]:
 
 
 def _node(file: str, place: str, test: str) -> str:
-    """The id of a test of a file, by its dotted place, which ends in the class that it is in.
+    """Return the id of a test from its file and its dotted place, which ends in its class.
 
     >>> _node("tests/files/test_save.py", "tests.files.test_save.TestFormat", "test_csv")
     'tests/files/test_save.py::TestFormat::test_csv'
@@ -376,7 +376,7 @@ def _node(file: str, place: str, test: str) -> str:
 
 
 def _copied(folder: Path) -> Path:
-    """A copy of what the tests need, which mutants may change."""
+    """Return a copy of the files that the tests need, for mutants to change."""
     copy = folder / "posenc"
     for name in COPIED:
         if (ROOT / name).exists():
@@ -388,14 +388,14 @@ def _copied(folder: Path) -> Path:
 
 
 def _environment(copy: Path) -> dict[str, str]:
-    """What tests are run with: posenc is the copy, in processes that they start too."""
+    """Return the environment of the tests, in which posenc is the copy, in all processes."""
     return {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 # Whether the tests see a mutant
 
 _own: dict[str, Any] = {}
-"""What a worker process has of its own: a copy of the tree, and which tests reach what."""
+"""The state of a worker process: a copy of the tree, and the tests that reach each line."""
 
 
 def _begin(reached: Reach) -> None:
@@ -408,7 +408,7 @@ def _begin(reached: Reach) -> None:
 
 
 def tried(mutant: Mutant) -> Outcome:
-    """What happens to a mutant: few tests first, and where it survives all that reach it."""
+    """Return the outcome of a mutant: first with few tests, then with all that reach it."""
     reached: Reach = _own["reached"]
     after = ""
     killer: str | None = None
@@ -428,7 +428,7 @@ def tried(mutant: Mutant) -> Outcome:
 
 
 def _run(mutant: Mutant, tests: Sequence[str], reached: Reach) -> tuple[str | None, str]:
-    """The test that fails of a mutant, and the line that it makes."""
+    """Return the test that a mutant fails, and the line of its error."""
     from cosmic_ray.mutating import mutate_and_test
     from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome
 
@@ -454,7 +454,7 @@ def _run(mutant: Mutant, tests: Sequence[str], reached: Reach) -> tuple[str | No
 
 
 def outcomes(mutants: Sequence[Mutant], reached: Reach) -> Iterator[Outcome]:
-    """What happens to each mutant, in as many processes as there are processors."""
+    """Yield the outcome of each mutant, with one process per processor."""
     with concurrent.futures.ProcessPoolExecutor(
         os.cpu_count(), get_context("spawn"), _begin, (reached,)
     ) as workers:
@@ -468,7 +468,7 @@ def outcomes(mutants: Sequence[Mutant], reached: Reach) -> Iterator[Outcome]:
 
 
 def failing_unchanged(killers: Iterable[str], copy: Path) -> list[str]:
-    """The tests that fail without any mutant, of those that a mutant made fail."""
+    """Return the failed tests that also fail without a mutant."""
     tests = sorted({each for each in killers if "::" in each})
     if not tests:
         return []
@@ -487,7 +487,7 @@ def failing_unchanged(killers: Iterable[str], copy: Path) -> list[str]:
 
 
 def survivor(outcome: Outcome) -> dict[str, Any]:
-    """A mutant that no test killed, as the result has it."""
+    """Return the record of a mutant that no test killed."""
     return {
         **_known_by(outcome.mutant),
         "line": outcome.mutant.place.start[0],
@@ -498,7 +498,7 @@ def survivor(outcome: Outcome) -> dict[str, Any]:
 
 
 def _known_by(mutant: Mutant) -> dict[str, Any]:
-    """What stays of a mutant when its line moves."""
+    """Return the part of a mutant that does not depend on its line."""
     return {
         "file": mutant.place.path,
         "definition": mutant.definition,
@@ -511,7 +511,7 @@ def _known_by(mutant: Mutant) -> dict[str, Any]:
 def survivors_of(
     last: Mapping[str, Any], places: Iterable[Sequence[Mutant]]
 ) -> dict[Mutant, Mapping[str, Any]]:
-    """The survivors of the last result, of all that can be changed: those that are still there."""
+    """Return the survivors of the last result that are still possible mutants."""
     alive = list(last.get("survivors", ()))
     found = {}
     for mutant in (mutant for each in places for mutant in each):
@@ -524,9 +524,9 @@ def survivors_of(
 
 
 def renewed(saved: Mapping[str, Any], root: Path = ROOT) -> dict[str, Any]:
-    """A result whose survivors name the functions and lines where their code is now.
+    """Return a result with the current functions and lines of its survivors.
 
-    A survivor whose code is gone is dropped, and counts no more.
+    Survivors whose code no longer exists are removed.
     """
     counts = {name: dict(each) for name, each in saved.get("packages", {}).items()}
     survivors = []
@@ -549,7 +549,7 @@ def renewed(saved: Mapping[str, Any], root: Path = ROOT) -> dict[str, Any]:
 
 
 def _definition(source: str, line: int) -> str:
-    """The name of the innermost function or class that holds a line; empty outside them."""
+    """Return the name of the innermost function or class around a line, or an empty text."""
     around = [
         node
         for node in ast.walk(ast.parse(source))
@@ -567,7 +567,7 @@ def result(
     last: Mapping[str, Any],
     written: Mapping[Mutant, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """The result: of ``last``, the mutants that were killed count too.
+    """Return the result, with the mutants killed in ``last``.
 
     ``written`` are survivors of an earlier run, whose ``equivalent`` is kept.
     """
@@ -592,7 +592,7 @@ def result(
 
 
 def shares(saved: Mapping[str, Any]) -> dict[str, float]:
-    """The share killed in each package, of the mutants that can be told from the code."""
+    """Return the share of killed mutants in each package, without equivalent ones."""
     same = [each["file"].split("/")[1] for each in saved["survivors"] if each["equivalent"]]
     return {
         package: counts["killed"] / (counts["mutants"] - same.count(package))

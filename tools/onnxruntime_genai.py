@@ -1,11 +1,11 @@
-"""Ask the model builder of onnxruntime-genai which tables it writes into its graphs.
+"""Record the tables that onnxruntime-genai's model builder writes into its graphs.
 
 Usage: python -m tools.onnxruntime_genai FOLDER [--check] [--only TEXT]
 
 FOLDER is the package's ``onnxruntime_genai/models``, beside transformers, torch, onnx_ir and
 onnxruntime. Its ``create_model`` builds the whole graph of a small random model for each config of
-tests/golden/engines_onnxruntime_genai.json; the tables of cosines and sines, which nodes rotate by
-them and in which layout are read off that graph.
+tests/golden/engines_onnxruntime_genai.json. The tables of cosines and sines, the nodes that rotate
+by them, and the layout are read from that graph.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from tools.engine_cases import Turned, main, measured
+from tools.engine_cases import Turned, measured, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -35,7 +35,7 @@ _LAYER = re.compile(r"/model/layers\.(\d+)/attn/")
 
 
 def reader(folder: Path) -> Callable[[dict[str, Any]], Iterable[Turned]]:
-    """What builds the graph of a case and reads off it what each layer rotates by."""
+    """Return a function that builds the graph of a case and yields its layers' rotations."""
     sys.path.insert(0, str(folder))
     builder = importlib.import_module("builder")
 
@@ -47,7 +47,7 @@ def reader(folder: Path) -> Callable[[dict[str, Any]], Iterable[Turned]]:
 
 
 def _graph(builder: Any, config: Mapping[str, Any]) -> Any:
-    """The graph that ``create_model`` makes of a config, with random weights."""
+    """Return the graph that ``create_model`` makes for a config, with random weights."""
     transformers = importlib.import_module("transformers")
     base = importlib.import_module("builders.base").Model
     mistral = importlib.import_module("builders.mistral").Mistral3TextModel
@@ -95,7 +95,7 @@ def _headed(text: Any, config: Any) -> Any:
 
 
 def _turned(graph: Any, config: Mapping[str, Any], lengths: list[int | None]) -> Iterator[Turned]:
-    """What the layers of a graph rotate by, at each of some lengths."""
+    """Yield the rotations of the layers of a graph at some lengths."""
     turning: dict[int, list[Any]] = defaultdict(list)
     for node in graph:
         place = _LAYER.match(node.name or "")
@@ -109,7 +109,7 @@ def _turned(graph: Any, config: Mapping[str, Any], lengths: list[int | None]) ->
 
 
 def _tables(node: Any) -> list[Any]:
-    """The two inputs of a node that hold cosines and sines; none where it does not rotate."""
+    """Return the two inputs of a node with cosines and sines; none if it does not rotate."""
     attributes = {name: each.value for name, each in node.attributes.items()}
     if node.op_type == "GroupQueryAttention":
         return list(node.inputs[7:9]) if attributes.get("do_rotary") else []
@@ -127,7 +127,7 @@ def _one(layer: int, node: Any, length: int | None) -> Turned:
 
 
 def _table(value: Any, length: int | None) -> Any:
-    """A table (positions, pairs): an initializer, or of the branch that a length takes."""
+    """Return a table (positions, pairs): an initializer, or that of a length's branch."""
     if value.const_value is not None:
         return value.const_value.numpy()
     chosen = value.producer()
@@ -139,4 +139,4 @@ def _table(value: Any, length: int | None) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(main("engines_onnxruntime_genai", __doc__.split("\n")[0], reader))
+    sys.exit(run(__doc__, "engines_onnxruntime_genai", reader))

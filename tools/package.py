@@ -1,11 +1,11 @@
-"""Build the distributions, check them, and try the wheel where posenc is not installed.
+"""Build and check the distributions, and try the wheel in environments without posenc.
 
 Usage: python tools/package.py FOLDER VERSION…
 
-FOLDER gets the source distribution, and the wheels that are built from it: one for each platform
-that has a compiled kernel, and one for all others. Zig compiles for all of them. pip, pipx and uv
-install that of this platform for the Python of each version that is here; what they installed does
-the main jobs. UV names uv, which runs Zig and the checkers too.
+FOLDER gets the source distribution and the wheels built from it: one for each platform with a
+compiled kernel, and one for all others. Zig compiles all kernels. pip, pipx and uv install this
+platform's wheel for each version of Python that is here, and the installed command does the main
+jobs. UV names uv, which also runs Zig and the checkers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ZIG_TARGETS = {
     "darwin-x86_64": "x86_64-macos.11.0",
     "darwin-arm64": "aarch64-macos.11.0",
 }
-"""By the platform that a library is for, what Zig compiles for."""
+"""Zig's target for the platform of each library."""
 IMPORT = """
 import posenc_cli as posenc
 tables = posenc.tables("rope", 64, dim=16)
@@ -56,7 +56,7 @@ def apply(x, positions):
 def main(folder: str, versions: Sequence[str]) -> None:
     """Build into ``folder``, check, and try on each of the Pythons that are here.
 
-    Raises: SystemExit where none is.
+    Raises: SystemExit if there is none.
     """
     pythons = {version: interpreter(version) for version in versions}
     here = [python for python in pythons.values() if python is not None]
@@ -87,7 +87,7 @@ def main(folder: str, versions: Sequence[str]) -> None:
 
 
 def built(sdist: Path, env: Mapping[str, str]) -> Path:
-    """The wheel that is built from a source distribution, beside it."""
+    """Build a wheel from a source distribution, beside it, and return its path."""
     before = {*sdist.parent.glob("*.whl")}
     run(UV, "build", "--quiet", "--wheel", "--out-dir", sdist.parent, sdist, env=env)
     (wheel,) = {*sdist.parent.glob("*.whl")} - before
@@ -120,7 +120,7 @@ def check_files_for_others() -> None:
 
 
 def installed(home: Path, wheel: Path, python: str) -> Iterator[tuple[Path, Path]]:
-    """Of pip, pipx and uv: where commands lie, and the interpreter of the environment made."""
+    """Yield the folder of commands and the interpreter, as pip, pipx and uv install them."""
     run(python, "-m", "venv", home / "pip")
     own = home / "pip" / "bin" / "python"
     run(own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel)

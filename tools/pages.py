@@ -1,8 +1,8 @@
 """Write the generated parts of README.md and docs/, or check that they are up to date (--check).
 
-What is derived from declarations stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``;
-the pictures in docs/images are what posenc draws. Those of the gallery take a minute or two:
---gallery draws or checks them too.
+Text derived from declarations is between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``. posenc
+draws the pictures in docs/images. Those of the gallery take a minute or two: --gallery also draws
+or checks them.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 VIEWS = ("heatmap", "dot-similarity", "spectrum")
-"""The pictures that the gallery has of a scheme, where there is something to see."""
+"""The pictures of each scheme in the gallery."""
 _OWN = 2
-"""Schemes of a difference between engines that is told on the page of each."""
+"""The schemes whose pages describe a difference between engines."""
 SCHEME_PAGES = ROOT / "docs" / "schemes"
 MODEL_LAYERS = ROOT / "posenc_cli" / "inference" / "model_layers.json"
 IMAGES = ROOT / "docs" / "images"
@@ -64,7 +64,7 @@ def _parameter(parameter: Parameter) -> str:
 
 
 def commands() -> str:
-    """The commands by what they do, each with the first sentence of its help."""
+    """Return the commands by group, each with the first sentence of its help."""
     rows = [
         [
             group if name == names[0] else "",
@@ -78,7 +78,7 @@ def commands() -> str:
 
 
 def schemes() -> str:
-    """The table of schemes."""
+    """Return the table of schemes."""
     rows = [
         [
             f"`{scheme.name}`",
@@ -92,25 +92,21 @@ def schemes() -> str:
 
 
 def tables() -> str:
-    """The matrices that each kind of scheme gives, and the tables of rotary ones."""
+    """Return the matrices of each kind of scheme, and the tables of rotary schemes."""
     rows = [[f"`--table {name}`", shape] for name, shape in ROTARY_TABLES.items()]
     return _table("rotary | shape and content", rows)
 
 
 def formats() -> str:
-    """The table of file formats."""
+    """Return the table of file formats."""
     rows = [[f"`{each.suffix}`", each.summary] for each in FORMATS.values()]
     return _table("suffix | content", rows)
 
 
 def backends() -> str:
-    """The table of backends."""
+    """Return the table of backends."""
     rows = [
-        [
-            f"`{name}`",
-            f"`pip install {each.extra}`" if each.extra else "",
-            each.summary,
-        ]
+        [f"`{name}`", f"`pip install {each.extra}`" if each.extra else "", each.summary]
         for name, each in registry.BUILT_IN.items()
     ]
     cost = f"Without the kernel, {native.COST} ([measured](performance.md))."
@@ -118,13 +114,13 @@ def backends() -> str:
 
 
 def models() -> str:
-    """The models by the scheme of their layers."""
+    """Return the models by the scheme of their layers."""
     rows = [[_code(scheme), " ".join(names)] for scheme, names in _models_by_scheme().items()]
     return _table("scheme | models", rows)
 
 
 def engines() -> str:
-    """The engines, their versions, and the model types that were traced through their code."""
+    """Return the engines, their versions, and the model types traced through their code."""
     rows = [
         [f"`{runtime.name}`", runtime.version, " ".join(map(_code, sorted(runtime.model_types)))]
         for runtime in RUNTIMES.values()
@@ -134,7 +130,7 @@ def engines() -> str:
 
 
 def _evidence(evidence: str) -> str:
-    """A link to the file that a difference is read in, to their folder where each model has one."""
+    """Return a link to the file of a difference, or to the folder if each model has a file."""
     folder, _, file = evidence.rpartition("/")
     if "{" not in file:
         return f"[{file}]({evidence})"
@@ -142,7 +138,7 @@ def _evidence(evidence: str) -> str:
 
 
 def departures() -> str:
-    """Where each engine leaves transformers, and where that can be read."""
+    """Return the differences of each engine from transformers, with their evidence."""
     rows = [
         [
             f"`{each.runtime}`",
@@ -161,17 +157,17 @@ def _code(name: str) -> str:
 
 
 def mutants() -> str:
-    """The wrong implementations of the test suite, and what rope-check says of each."""
+    """Return the wrong implementations of the test suite, and rope-check's cause for each."""
     return mutants_markdown()
 
 
 def passing() -> str:
-    """How many wrong implementations a common test does not see."""
+    """Return how many wrong implementations a common test does not detect."""
     return passing_markdown()
 
 
 def codes() -> str:
-    """The words of rope-check's reports."""
+    """Return the words of rope-check's reports."""
     tables = (
         ("cause", Cause),
         ("finding (`check`)", FindingName),
@@ -184,7 +180,7 @@ def codes() -> str:
 
 
 def bugs() -> str:
-    """The known bugs that `posenc check` names, and where each was seen."""
+    """Return the known bugs of `posenc check`, and where each was seen."""
     codes = _table("cause | what it means", [[f"`{code}`", code.meaning] for code in BugCode])
     rows = [
         [f"`{bug.code}`", ", ".join(bug.forms), bug.remedy, bug.seen]
@@ -194,18 +190,18 @@ def bugs() -> str:
 
 
 def performance() -> str:
-    """What the benchmark printed, from its saved result."""
+    """Return the benchmark's output from its saved result."""
     return performance_markdown(json.loads(RESULT.read_text()))
 
 
 def truth() -> str:
-    """The claims of posenc beside what people use."""
+    """Return posenc's claims beside the usual code."""
     error, *speeds = truths(json.loads(RESULT.read_text()))
     return _table("what | posenc | alternatives", [error, caught(), *speeds])
 
 
 def pictures() -> str:
-    """The gallery."""
+    """Return the gallery."""
     return gallery.markdown()
 
 
@@ -215,7 +211,7 @@ def _rows(pairs: dict[str, list[str]]) -> list[str]:
 
 
 def _models_by_scheme() -> dict[str, list[str]]:
-    """The models that each scheme is of."""
+    """Return the models that use each scheme."""
     found: dict[str, list[str]] = {}
     for name in library.names():
         for group in resolve(library.find(name).config, name=name).layers:
@@ -224,7 +220,7 @@ def _models_by_scheme() -> dict[str, list[str]]:
 
 
 def scheme_page(scheme: Scheme, known: list[str]) -> str:
-    """The page of an encoding: formula, pictures, engines, models and commands."""
+    """Return the page of an encoding: formula, pictures, engines, models and commands."""
     drawn = [name for name in gallery.files() if name.startswith(f"{scheme.name}-")]
     views = [name for view in VIEWS if (name := f"{scheme.name}-{view}-light.png") in drawn]
     engines = [
@@ -256,13 +252,13 @@ def scheme_page(scheme: Scheme, known: list[str]) -> str:
 
 
 def _shown(scheme: str, picture: str) -> str:
-    """The command of a picture of the gallery."""
+    """Return the command of a picture of the gallery."""
     view = picture.removeprefix(f"{scheme}-").removesuffix("-light.png")
     return f"posenc {gallery.scheme_command(scheme, view)}"
 
 
 def scheme_pages() -> dict[Path, str]:
-    """The page of each encoding, and their list."""
+    """Return the page of each encoding, and their list."""
     known = _models_by_scheme()
     pages = {
         SCHEME_PAGES / f"{scheme.name}.md": scheme_page(scheme, known.get(scheme.name, []))
@@ -289,9 +285,9 @@ FIGURES = {"spectrum.png": "spectrum --model llama-3.1-8b --width 1000 --height 
 
 
 def written(page: str) -> str:
-    """A page with its generated parts made anew.
+    """Return a page with its generated parts written again.
 
-    Raises: KeyError for a part that nothing generates.
+    Raises: KeyError for an unknown part.
     """
     return re.sub(
         r"(<!-- begin (\w+) -->\n).*?(<!-- end \2 -->)",
@@ -312,7 +308,7 @@ def draw_images(folder: Path) -> None:
 
 
 def stale_images() -> list[Path]:
-    """The pictures that posenc draws otherwise now."""
+    """Return the pictures that posenc now draws differently."""
     with tempfile.TemporaryDirectory() as folder:
         draw_images(Path(folder))
         return [
@@ -323,7 +319,7 @@ def stale_images() -> list[Path]:
 
 
 def stale_gallery() -> list[Path]:
-    """The pictures of the gallery that posenc draws otherwise now, or no more."""
+    """Return the pictures of the gallery that posenc now draws differently, or not at all."""
     folder = ROOT / "docs" / gallery.FOLDER
     with tempfile.TemporaryDirectory() as drawn:
         gallery.draw(Path(drawn))
@@ -344,7 +340,7 @@ def draw_gallery() -> None:
 
 
 def _look_alike(one: Path, other: Path) -> bool:
-    """Whether two pictures are the same but for how edges of letters are smoothed.
+    """Return whether two pictures are equal except for the smoothed edges of letters.
 
     A quarter of a pixel moves the mean of 4 × 4 pixels by 18 of 255, another digit by 27 and more.
     """
@@ -357,7 +353,7 @@ def _look_alike(one: Path, other: Path) -> bool:
 
 
 def model_layers() -> str:
-    """The encodings of all models, which ``posenc identify`` asks without their configs."""
+    """Return the encodings of all models, which ``posenc identify`` reads."""
     rows = [
         json.dumps([name, own.layer_type, own.scheme, own.values()])
         for name in library.names()

@@ -1,12 +1,11 @@
-"""Ask the models of transformers which ids of positions they give the tokens of prompts.
+"""Record the position ids that the models of transformers give the tokens of prompts.
 
 Usage: python -m tools.position_ids [--check]
 
-Needs transformers 5.24.0 and torch. ``get_rope_index`` of each model with images is called as it
-stands, on a config that has what it reads; RoBERTa's own function counts for its kin, small
-encoders are run and asked which rows of their table they add or which ids they rotate by, and what
-generation prepares of a mask counts for the others. The answers go to
-tests/golden/position_ids.json.
+Needs transformers 5.24.0 and torch. ``get_rope_index`` of each model with images is called on a
+config with the keys that it reads, and RoBERTa's own function for RoBERTa and its relatives. Small
+encoders are run, and the rows of their table or the ids of their rotation are recorded. For other
+models, generation computes the ids from a mask. The answers go to tests/golden/position_ids.json.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ CLASSES = {
     "qwen2_5_omni_thinker": "Qwen2_5OmniThinkerForConditionalGeneration",
 }
 OMNI = {"qwen2_5_omni": "qwen2_5_omni", "qwen2_5_omni_thinker": "qwen2_5_omni"}
-"""The folders of types whose ``get_rope_index`` goes by tokens, not by their types."""
+"""The folders of model types whose ``get_rope_index`` reads tokens, not their types."""
 TOKENS = {
     "image_token_id": 1,
     "video_token_id": 2,
@@ -71,7 +70,7 @@ SMALL = {"vocab_size": 64, "num_hidden_layers": 1, "encoder_layers": 1, "decoder
 
 
 def of_images(case: dict[str, Any]) -> list[list[int]]:
-    """The ids of a prompt with images or videos, (3, tokens)."""
+    """Return the ids of a prompt with images or videos, (3, tokens)."""
     kind = case["config"]["model_type"]
     folder = OMNI.get(kind, kind)
     module = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
@@ -102,8 +101,7 @@ def of_images(case: dict[str, Any]) -> list[list[int]]:
     }
     if kind in OMNI:
         model = types.SimpleNamespace(
-            spatial_merge_size=merge,
-            config=types.SimpleNamespace(**TOKENS, **whole),
+            spatial_merge_size=merge, config=types.SimpleNamespace(**TOKENS, **whole)
         )
         rule = own.get_llm_pos_ids_for_vision
         model.get_llm_pos_ids_for_vision = types.MethodType(rule, model)
@@ -119,7 +117,7 @@ def of_images(case: dict[str, Any]) -> list[list[int]]:
 
 
 def spoken(types_of_tokens: Sequence[int]) -> list[int]:
-    """Tokens of a prompt of Qwen2.5-Omni: the one before a grid starts it."""
+    """Return the tokens of a prompt of Qwen2.5-Omni, with a start token before each grid."""
     start = TOKENS["vision_start_token_id"]
     following = [*types_of_tokens[1:], 0]
     named = {1: TOKENS["image_token_id"], 2: TOKENS["video_token_id"]}
@@ -134,7 +132,7 @@ class _SeenError(Exception):
 
 
 def of_encoder(case: dict[str, Any], mask: Sequence[int]) -> list[list[int]]:
-    """The ids that an encoder gives text with padding, (1, tokens)."""
+    """Return the ids that an encoder gives text with padding, (1, tokens)."""
     auto = importlib.import_module("transformers")
     kind, pad = case["config"]["model_type"], 1
     config = auto.AutoConfig.for_model(kind, pad_token_id=pad, **SMALL)
@@ -161,7 +159,7 @@ def of_encoder(case: dict[str, Any], mask: Sequence[int]) -> list[list[int]]:
 
 
 def of_text(case: dict[str, Any]) -> list[list[int]]:
-    """The ids of text with padding, (1, tokens)."""
+    """Return the ids of text with padding, (1, tokens)."""
     (count,) = case["text"]
     mask = [0] * case["left"] + [1] * count + [0] * case["right"]
     kind = case["config"]["model_type"]
@@ -181,7 +179,7 @@ def of_text(case: dict[str, Any]) -> list[list[int]]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Ask transformers, and write or compare; the status is 1 where bytes differ."""
+    """Run transformers, and write or compare the golden; return 1 if bytes differ."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
     options = parser.parse_args(arguments)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def candidates(version: str) -> Iterator[str]:
-    """Where an interpreter of ``version`` may be."""
+    """Yield possible paths of an interpreter of ``version``."""
     yield f"python{version}"
     root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
     for folder in sorted(root.glob(f"versions/{version}.*"), reverse=True):
@@ -28,7 +28,7 @@ def candidates(version: str) -> Iterator[str]:
 
 
 def interpreter(version: str) -> str | None:
-    """The path of the first interpreter that runs, and is of ``version``."""
+    """Return the path of the first interpreter that runs and has ``version``."""
     code = "import sys; print(*sys.version_info[:2], sep='.'); print(sys.executable)"
     for candidate in candidates(version):
         try:

@@ -1,13 +1,13 @@
-"""Hold what posenc reads of random configs against the modules that transformers makes of them.
+"""Compare posenc's readings of random configs with the modules that transformers builds.
 
 Usage: python tools/readings.py [--count N] [--seed S] [MODEL_TYPE…]
 
-Each rotary family gets N configs of its own: random sizes, rope types, bases, shares, lengths and
-layer types, in either spelling, at the top or in the rope object. One in five stands in a model of
-text and images or sound. Of each, transformers builds its configuration and the model's own rotary
-module; frequencies, attention factors, layer types and, of one in eight, the columns that its own
-function rotates together must be posenc's. A line a misreading, and a count of each outcome; the
-status is 1 where something is misread. Needs the extra ``peers``.
+Each rotary family gets N configs: random sizes, rope types, bases, shares, lengths and layer types,
+in either spelling, at the top or in the rope object. One in five is inside a multimodal model.
+transformers builds its configuration and the model's own rotary module for each. Frequencies,
+attention factors and layer types must agree, and in one of eight the columns of a pair. Prints a
+line for each difference, and the count of each outcome; the status is 1 if there is a difference.
+Needs the extra ``peers``.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ if TYPE_CHECKING:
     from posenc_cli.configs.resolved import Resolved
 
 FREQUENCY_TOLERANCE = 1e-5
-"""What float32 leaves of a power, as in the golden config_rope."""
+"""The relative error of a power in float32, as in the golden config_rope."""
 FACTOR_TOLERANCE = 1e-9
 LAYOUT_EVERY = 8
 WITHIN_EVERY = 5
 REORDERED = ("ernie4_5_vl_moe_text",)
-"""Model types whose modules keep the frequencies of an axis together, and part them again later."""
+"""Model types whose modules first group the frequencies by axis."""
 OWN_FACTOR = ("phimoe",)
 """Model types that multiply by a factor other than their module's attention_scaling."""
 
 
 def random_config(family: Rotary, chance: random.Random) -> dict[str, Any]:
-    """A config of a family that says some of what one can say."""
+    """Return a random config of a family, with some of the possible keys."""
     heads, width = chance.choice([2, 4, 8, 16]), chance.choice([16, 32, 48, 64, 96, 128, 256])
     names = family.aliases
     config: dict[str, Any] = {
@@ -84,7 +84,7 @@ def random_config(family: Rotary, chance: random.Random) -> dict[str, Any]:
 
 
 def within(config: dict[str, Any], chance: random.Random) -> dict[str, Any]:
-    """A config in a model of text and something else, where one has such a text model."""
+    """Return a config inside a multimodal model, if one has such a text model."""
     around = [
         name
         for name in families.names("containers")
@@ -137,7 +137,7 @@ def _add_rope(
 def _rope_object(
     family: Rotary, chance: random.Random, width: int | None, length: int
 ) -> dict[str, Any]:
-    """A rope object of a random type."""
+    """Return a rope object of a random type."""
     kinds = [kind for kind in RULES if kind != "longrope" or width is not None]
     kind = chance.choice([each for each in kinds if not family.types or each in family.types])
     rope: dict[str, Any] = {"rope_type": kind}
@@ -180,7 +180,7 @@ def _add_factors(rope: dict[str, Any], chance: random.Random, pairs: int) -> Non
 
 
 def outcome(config: dict[str, Any], *, with_layout: bool) -> tuple[str, str]:
-    """How the two read a config: in one word, and in detail."""
+    """Return whether both read a config alike, in one word and in detail."""
     try:
         resolved, refusal = resolve(config), ""
     except InvalidInput as error:
@@ -200,7 +200,7 @@ def outcome(config: dict[str, Any], *, with_layout: bool) -> tuple[str, str]:
 
 
 def _tables_apart(resolved: Resolved, tables: dict[str, Any]) -> list[str]:
-    """Layer types whose frequencies or attention factor are not those of transformers."""
+    """Return the layer types whose frequencies or attention factor differ from transformers."""
     apart = []
     for group in resolved.layers:
         if group.scheme == "nope":
@@ -234,7 +234,7 @@ def _tables_apart(resolved: Resolved, tables: dict[str, Any]) -> list[str]:
 
 
 def _types_apart(resolved: Resolved, made: Any) -> list[str]:
-    """Layers whose type transformers names otherwise."""
+    """Return the layers whose type differs from transformers."""
     listed = getattr(made, "layer_types", None)
     if not listed:
         return []
@@ -250,7 +250,7 @@ def _types_apart(resolved: Resolved, made: Any) -> list[str]:
 
 
 def _layouts_apart(resolved: Resolved, made: Any) -> list[str]:
-    """The columns that rotate together, where they are not those of the model's own function."""
+    """Return the columns of a pair if they differ from those of the model's own function."""
     try:
         own = layout(made)
     except (RuntimeError, StopIteration, TypeError):  # sections that fit no head, or no function
@@ -260,7 +260,7 @@ def _layouts_apart(resolved: Resolved, made: Any) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Read random configs both ways; the status is 1 where they differ."""
+    """Read random configs both ways; return 1 if they differ."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
     parser.add_argument("--count", type=int, default=40, help="configs a family (default: 40)")
     parser.add_argument("--seed", type=int, default=0)

@@ -1,9 +1,9 @@
-"""What transformers' model types are made of: the golden registry.json.
+"""List the model types of transformers and their parts, for the golden registry.json.
 
-Each type that posenc reads without rope, or refuses, is built on torch's meta device with the
-defaults of its configuration: whether a module of it attends, and the shapes of what is called by
-positions. Types whose model needs a library that is missing, or more than defaults, are listed
-without that. Run by ``tools/goldens.py registry``.
+Each type that posenc reads without RoPE, or refuses, is built on torch's meta device with the
+defaults of its configuration. The golden says whether one of its modules has attention, and the
+shapes of parts whose name suggests positions. Types whose model needs a missing library, or more
+than defaults, are listed without these. ``tools/goldens.py registry`` runs this.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _TABLE = re.compile(
     r"(?<!com)pos(ition)?(al)?_?(emb|enc|ids?)|embed_positions|positions_embed|wpe|relative|inv_freq"
 )
 _LARGEST = 12
-"""So many shapes are kept of a type, in the order of its modules."""
+"""Most shapes of a type, in the order of its modules."""
 
 
 def registry(statement: dict[str, Any], _stored: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Every model type of transformers, and what those that do not rotate are made of."""
+    """Return every model type of transformers, and the parts of those that do not rotate."""
     import transformers
 
     statement["transformers"] = transformers.__version__
@@ -40,7 +40,7 @@ def registry(statement: dict[str, Any], _stored: Mapping[str, Any]) -> Mapping[s
 
 
 def _made_of(model_type: str) -> dict[str, Any]:
-    """Whether a model attends and its tables, empty where it cannot be built."""
+    """Return whether a model has attention, and its tables; empty if it cannot be built."""
     import torch
 
     for build in _classes(model_type):
@@ -59,7 +59,7 @@ def _made_of(model_type: str) -> dict[str, Any]:
 
 
 def _classes(model_type: str) -> Iterator[Any]:
-    """What builds a model of a type, the plainest class first."""
+    """Yield the classes that can build a model of a type, the plainest first."""
     from transformers import CONFIG_MAPPING, PreTrainedModel
 
     try:

@@ -1,4 +1,4 @@
-"""What a command prints in a terminal, as a picture."""
+"""Draw the output of a command in a terminal as a picture."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _DPI = 100
 
 
 def printed(arguments: Sequence[str]) -> str:
-    """What posenc prints with these arguments in a terminal that shows all colours.
+    """Return the output of posenc for these arguments in a terminal with all colours.
 
-    Raises: CalledProcessError where it ends with a status other than 0 and 1.
+    Raises: CalledProcessError if it ends with a status other than 0 and 1.
     """
     terminal = {"COLUMNS": f"{COLUMNS}", "LINES": f"{LINES}", "COLORTERM": "truecolor"}
     command = [sys.executable, "-m", "posenc_cli", *arguments, "--color", "always"]

@@ -1,17 +1,16 @@
-"""Ask sglang's own model classes how their layers rotate, on a machine without a GPU.
+"""Record the rotations of sglang's own model classes, on a machine without a GPU.
 
 Usage: python -m tools.sglang_layers FOLDER [--check]
 
-FOLDER holds the wheel of sglang, unpacked. Needs torch 2.13.0 and the version of transformers that
-the wheel asks for. sglang's models, rotations and config classes are its own; all else that they
-import (kernels, linear layers, normalization, the launch of a server) is a stand-in without effect,
-and what is no rotation (MLPs, experts) is left out of the layers. The answers go to
-tests/golden/engines_sglang.json and .npz; ``--check`` compares them with these.
+FOLDER holds the unpacked wheel of sglang. Needs torch 2.13.0 and the version of transformers that
+the wheel requires. sglang's models, rotations and config classes are its own. All other imports
+(kernels, linear layers, normalization, the launch of a server) are stand-ins without effect, and
+parts that do not rotate (MLPs, experts) are left out. The answers go to
+tests/golden/engines_sglang.json and .npz; ``--check`` compares them with these files.
 """
 
 from __future__ import annotations
 
-import argparse
 import functools
 import importlib
 import inspect
@@ -26,19 +25,19 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tools.engine_layers import Turn, finish, remade, turn_of, turn_of_rotation
+from tools.engine_layers import Build, Turn, main, remade, turn_of, turn_of_rotation
 from tools.stand_ins import Finder, Kind, Nothing, Part, StandIn, function_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 GOLDEN = "engines_sglang"
 OWN = ("models", "layers.rotary_embedding", "configs")
-"""The parts of sglang.srt that are its own here."""
+"""The parts of sglang.srt that are used unchanged."""
 STOOD_IN_FOR = ("models.utils", "configs.model_config")
-"""What of these parts is not: no rotation stands there."""
+"""The exceptions among these parts, which have no rotation."""
 PACKAGES = frozenset({"", "layers", "models", "configs"})
-"""Packages whose own __init__ is not run."""
+"""Packages whose own __init__ does not run."""
 ABSENT = frozenset({"sgl_kernel", "flashinfer", "triton", "vllm", "einops", "msgspec", "zmq"})
 """Packages that its models import beside torch and transformers."""
 KERNELS = (
@@ -50,57 +49,43 @@ DECODERS: Mapping[str, str] = {
     "afmoe": "afmoe.AfmoeDecoderLayer",
     "apertus": "apertus.ApertusDecoderLayer",
     "arcee": "arcee.ArceeDecoderLayer",
-    "cohere": "commandr.CohereDecoderLayer",
-    "cohere2": "commandr.CohereDecoderLayer",
-    "deepseek_v2": "deepseek_v2.DeepseekV2DecoderLayer",
-    "deepseek_v3": "deepseek_v2.DeepseekV2DecoderLayer",
-    "deepseek_v32": "deepseek_v2.DeepseekV2DecoderLayer",
-    "ernie4_5": "ernie4.Ernie4DecoderLayer",
-    "ernie4_5_moe": "ernie4.Ernie4DecoderLayer",
+    **dict.fromkeys(("cohere", "cohere2"), "commandr.CohereDecoderLayer"),
+    **dict.fromkeys(
+        ("deepseek_v2", "deepseek_v3", "deepseek_v32", "glm_moe_dsa", "kimi_k2"),
+        "deepseek_v2.DeepseekV2DecoderLayer",
+    ),
+    **dict.fromkeys(("ernie4_5", "ernie4_5_moe"), "ernie4.Ernie4DecoderLayer"),
     "exaone4": "exaone4.Exaone4DecoderLayer",
     "gemma": "gemma.GemmaDecoderLayer",
     "gemma2": "gemma2.Gemma2DecoderLayer",
     "gemma3_text": "gemma3_causal.Gemma3TextModel",
-    "glm4": "glm4.Glm4DecoderLayer",
+    **dict.fromkeys(("glm4", "glm_ocr_text"), "glm4.Glm4DecoderLayer"),
     "glm4_moe": "glm4_moe.Glm4MoeDecoderLayer",
     "glm4_moe_lite": "glm4_moe_lite.Glm4MoeLiteDecoderLayer",
-    "glm_moe_dsa": "deepseek_v2.DeepseekV2DecoderLayer",
-    "glm_ocr_text": "glm4.Glm4DecoderLayer",
     "gpt_oss": "gpt_oss.GptOssDecoderLayer",
     "gptj": "gpt_j.GPTJBlock",
-    "granite": "granite.GraniteDecoderLayer",
-    "granite_swa": "granite.GraniteDecoderLayer",
+    **dict.fromkeys(("granite", "granite_swa"), "granite.GraniteDecoderLayer"),
     "granitemoe": "granitemoe.GraniteMoeDecoderLayer",
-    "hunyuan_v1_dense": "hunyuan.HunYuanDecoderLayer",
-    "hunyuan_v1_moe": "hunyuan.HunYuanDecoderLayer",
-    "kimi_k2": "deepseek_v2.DeepseekV2DecoderLayer",
+    **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_v1_moe"), "hunyuan.HunYuanDecoderLayer"),
     "lfm2": "lfm2.Lfm2DecoderLayer",
     "lfm2_moe": "lfm2_moe.Lfm2MoeDecoderLayer",
-    "llama": "llama.LlamaDecoderLayer",
+    **dict.fromkeys(("llama", "mistral", "phi3"), "llama.LlamaDecoderLayer"),
     "llama4_text": "llama4.Llama4DecoderLayer",
     "minimax_m2": "minimax_m2.MiniMaxM2DecoderLayer",
     "ministral3": "ministral3.Ministral3DecoderLayer",
-    "mistral": "llama.LlamaDecoderLayer",
     "mixtral": "mixtral.MixtralDecoderLayer",
     "olmo": "olmo.OlmoDecoderLayer",
-    "olmo2": "olmo2.Olmo2DecoderLayer",
-    "olmo3": "olmo2.Olmo2DecoderLayer",
+    **dict.fromkeys(("olmo2", "olmo3"), "olmo2.Olmo2DecoderLayer"),
     "olmoe": "olmoe.OlmoeDecoderLayer",
     "persimmon": "persimmon.PersimmonDecoderLayer",
     "phi": "phi.PhiAttention",
-    "phi3": "llama.LlamaDecoderLayer",
     "phimoe": "phimoe.PhiMoEDecoderLayer",
-    "qwen2": "qwen2.Qwen2DecoderLayer",
-    "qwen2_5_vl_text": "qwen2.Qwen2DecoderLayer",
+    **dict.fromkeys(("qwen2", "qwen2_5_vl_text", "qwen2_vl_text"), "qwen2.Qwen2DecoderLayer"),
     "qwen2_moe": "qwen2_moe.Qwen2MoeDecoderLayer",
-    "qwen2_vl_text": "qwen2.Qwen2DecoderLayer",
-    "qwen3": "qwen3.Qwen3DecoderLayer",
-    "qwen3_5_moe_text": "qwen3_5.Qwen3_5AttentionDecoderLayer",
-    "qwen3_5_text": "qwen3_5.Qwen3_5AttentionDecoderLayer",
-    "qwen3_moe": "qwen3_moe.Qwen3MoeDecoderLayer",
+    **dict.fromkeys(("qwen3", "qwen3_vl_text"), "qwen3.Qwen3DecoderLayer"),
+    **dict.fromkeys(("qwen3_5_moe_text", "qwen3_5_text"), "qwen3_5.Qwen3_5AttentionDecoderLayer"),
+    **dict.fromkeys(("qwen3_moe", "qwen3_vl_moe_text"), "qwen3_moe.Qwen3MoeDecoderLayer"),
     "qwen3_next": "qwen3_next.Qwen3HybridAttentionDecoderLayer",
-    "qwen3_vl_moe_text": "qwen3_moe.Qwen3MoeDecoderLayer",
-    "qwen3_vl_text": "qwen3.Qwen3DecoderLayer",
     "stablelm": "stablelm.StablelmDecoderLayer",
     "starcoder2": "starcoder2.Starcoder2DecoderLayer",
     "step3p5": "step3p5.Step3p5DecoderLayer",
@@ -121,22 +106,22 @@ CONFIGS: Mapping[str, str] = {
 """The config classes of its own that it takes in place of transformers'."""
 
 WHOLE = frozenset({"qwen2_vl_text", "qwen2_5_vl_text"})
-"""Those whose layers get the config of the whole model, with what its text model's adds to it."""
+"""Model types whose layers get the whole model's config, with its text model's keys."""
 
 UNTURNED: Mapping[str, Any] = {
     "cohere2": lambda attention: attention.sliding_window_size <= 0,
     "exaone4": lambda attention: attention.sliding_window_pattern and not attention.is_sliding,
     "afmoe": lambda attention: not attention.is_local_attention,
 }
-"""When a layer's forward leaves its rotation out, as it says itself."""
+"""The condition under which a layer's forward does not rotate."""
 
 
 def _as_it_is(function: Any) -> Any:
     return function
 
 
-def install(folder: Path) -> None:
-    """Make sglang's models importable."""
+def install(folder: Path) -> Build:
+    """Make sglang's models importable, and return the function that builds a layer."""
     torch.compile = lambda function=None, **_options: function or _as_it_is
     for kernel in KERNELS:
         torch.library.define(f"sgl_kernel::{kernel}", "(Tensor x) -> ()")
@@ -176,16 +161,17 @@ def install(folder: Path) -> None:
             math=math,
         ),
     }
+    return turn
 
 
 def named(path: str, *, within: str) -> Any:
-    """An object of sglang: ``llama.LlamaDecoderLayer`` within models."""
+    """Return an object of sglang, such as ``llama.LlamaDecoderLayer`` within models."""
     module, _, name = path.rpartition(".")
     return getattr(importlib.import_module(f"sglang.srt.{within}.{module}"), name)
 
 
 def config_of(values: Mapping[str, Any]) -> Any:
-    """The config object that sglang gets from a config.json."""
+    """Return the config object that sglang gets from a config.json."""
     from transformers import AutoConfig
 
     with tempfile.TemporaryDirectory() as folder:
@@ -204,7 +190,7 @@ def config_of(values: Mapping[str, Any]) -> Any:
 
 @functools.cache
 def decoder(model_type: str) -> Any:
-    """The class that builds a layer, without what rotates nothing."""
+    """Return the class that builds a layer, without its parts that do not rotate."""
     kind = named(DECODERS[model_type], within="models")
     module = sys.modules[kind.__module__]
     for name, member in vars(module).copy().items():
@@ -214,7 +200,7 @@ def decoder(model_type: str) -> Any:
 
 
 def built(config: Any, layer: int, given_config: Any) -> Any:
-    """A layer of a model, built from the config that it is given."""
+    """Return a layer of a model, built from the config that it is given."""
     kind = decoder(config.model_type)
     wanted = inspect.signature(kind.__init__).parameters
     if "layer_id" not in wanted and "idx" not in wanted:
@@ -224,7 +210,7 @@ def built(config: Any, layer: int, given_config: Any) -> Any:
 
 
 def turn(values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
-    """How a layer rotates unit vectors at position 1, in a batch of a length."""
+    """Return the rotation of a layer in a batch of a length."""
     kept = importlib.import_module("sglang.srt.layers.rotary_embedding.factory")
     vars(kept)["_ROPE_DICT"].clear()
     whole = config_of(values)
@@ -244,7 +230,7 @@ def turn(values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
 
 
 def _extended(whole: Any, text: Any) -> Any:
-    """The config of a whole model with what its text model's says, as its config reader has it."""
+    """Return the config of a whole model with its text model's keys, as sglang reads it."""
     for key, value in vars(text).items():
         if value is not None and not hasattr(whole, key):
             setattr(whole, key, value)
@@ -252,9 +238,9 @@ def _extended(whole: Any, text: Any) -> Any:
 
 
 def _as_stored(config: Any) -> str:
-    """Which columns of Llama 4's files rotate together: the loader of its images' class moves rows.
+    """Return the layout of Llama 4's files, whose rows the multimodal class's loader moves.
 
-    The halves of what it moves are the pairs of what is stored.
+    The halves of the moved rows are the pairs of the stored ones.
     """
     kind = named("mllama4.Llama4ForConditionalGeneration", within="models")
     heads, head = config.num_attention_heads, config.head_dim
@@ -268,7 +254,7 @@ def _as_stored(config: Any) -> str:
 
 
 def _gemma3(model: Any, config: Any, layer: int, length: int | None) -> Turn:
-    """Gemma 3, whose model computes cosines and sines for its layers."""
+    """Return the rotation of Gemma 3, whose model computes cosines and sines for its layers."""
     sliding = config.layer_types[layer] == "sliding_attention"
     rotary = model.rotary_emb_local if sliding else model.rotary_emb
     vectors = torch.eye(config.head_dim)
@@ -280,16 +266,11 @@ def _gemma3(model: Any, config: Any, layer: int, length: int | None) -> Turn:
     return turn_of(turned[:, 0].detach().numpy())
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Ask sglang, and write or compare; the status is 1 where bytes differ."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("folder", type=Path, help="the wheel of sglang, unpacked")
-    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    options = parser.parse_args(arguments)
-    logging.disable(logging.WARNING)
-    install(options.folder)
-    return finish(remade(GOLDEN, "sglang", turn), check=options.check)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(
+        main(
+            __doc__,
+            "the unpacked wheel of sglang",
+            lambda place, only: remade(GOLDEN, "sglang", install(Path(place)), only),
+        )
+    )

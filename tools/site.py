@@ -1,4 +1,4 @@
-"""What mkdocs does to each page of the site: nothing of it may come from another place."""
+"""Change each page that mkdocs writes, so that it fetches nothing from other sites."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from typing import Any
 
 SHIM = "https://unpkg.com/iframe-worker/shim"
-"""What the theme would fetch so that search works in a folder; docs/assets has it."""
+"""The script that the theme would fetch for search in a folder; docs/assets has it."""
 
 
 def own(page: str, depth: int) -> str:
-    """A page that fetches no script and no style from elsewhere.
+    """Return a page without scripts and styles from other sites.
 
-    Raises: ValueError where it would still fetch one.
+    Raises: ValueError if it still fetches one.
     """
     page = page.replace(SHIM, f"{'../' * depth}assets/iframe-worker.js")
     fetched = re.findall(r"<(?:script|link)\b[^>]*\b(?:src|href)=\"?(https?:[^\"\s>]+)", page)
@@ -22,10 +22,10 @@ def own(page: str, depth: int) -> str:
 
 
 def on_post_page(output: str, *, page: Any, **_: Any) -> str:
-    """The page, as mkdocs calls this for each."""
+    """Return a page; mkdocs calls this for each one."""
     return own(output, page.url.count("/"))
 
 
 def on_post_template(output_content: str, **_: Any) -> str:
-    """A page of the theme's own, as mkdocs calls this for each."""
+    """Return a page of the theme; mkdocs calls this for each one."""
     return own(output_content, 0)

@@ -1,7 +1,7 @@
-"""Make an engine's own modules importable where much of what they import is not there.
+"""Make an engine's own modules importable if most of their imports are missing.
 
-The parts of an engine that are asked are its own; all else that they import (kernels, linear
-layers, normalization, the launch of a server) is a stand-in without effect.
+The tested parts of an engine are its own. All other imports (kernels, linear layers, normalization,
+the launch of a server) are stand-ins without effect.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NO = ("is_", "cpu_has", "get_bool", "use_", "has_", "support", "should", "can_", "enable")
-"""How a function begins that asks what a machine or a server has: nothing."""
+"""First parts of the names of functions that ask for features of a machine: they have none."""
 
 
 class Nothing:
-    """A stand-in for what is not there: false, and so is all of it; sizes are 1."""
+    """A stand-in for missing code: it and all its attributes are false; sizes are 1."""
 
     def __init__(self, name: str = "") -> None:
         self.__name__ = name
@@ -38,7 +38,7 @@ class Nothing:
         return 1 if "size" in name else 0 if "rank" in name else Nothing(name)
 
     def __call__(self, *arguments: Any, **_options: Any) -> Any:
-        """A function as it is, where it is decorated; else nothing."""
+        """Return a decorated function unchanged; for other arguments, nothing."""
         if len(arguments) == 1 and callable(arguments[0]):  # a decorator
             return arguments[0]
         if self.__name__.startswith(NO):
@@ -55,7 +55,7 @@ class Nothing:
 
 
 class Kind(type):
-    """The class of stand-ins for classes, whose members are nothing."""
+    """The metaclass of stand-ins for classes, whose members are `Nothing`."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__") or not cls.__dict__.get("stands_in"):
@@ -64,7 +64,7 @@ class Kind(type):
 
 
 class Part(nn.Module, metaclass=Kind):  # type: ignore[misc]
-    """A stand-in for a class of modules; what derives from it is itself."""
+    """A stand-in for a class of modules; derived classes work as usual."""
 
     stands_in = True
 
@@ -77,14 +77,14 @@ class Part(nn.Module, metaclass=Kind):  # type: ignore[misc]
         return getattr(Nothing(), name)
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Nothing, of a stand-in."""
+        """Return nothing if this is a stand-in."""
         if type(self).__dict__.get("stands_in"):
             return Nothing()(*arguments, **options)
         return super().__call__(*arguments, **options)
 
 
 class StandIn(types.ModuleType):
-    """A module that has whatever is imported from it."""
+    """A module that has every attribute."""
 
     known: Mapping[str, Any] = {}
 
@@ -107,11 +107,11 @@ class StandIn(types.ModuleType):
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds the parts of an engine that are its own, and stand-ins for all others.
 
-    folder: where its package lies.
-    root: the package that the other names are below.
-    own: the parts that are its own; ``stood_in_for``: what of these is not.
-    packages: those whose own ``__init__`` is not run.
-    absent: packages that it imports, and that are not here.
+    folder: the folder of its package.
+    root: the package to which the other names are relative.
+    own: the parts that are its own; ``stood_in_for`` are the exceptions.
+    packages: packages whose own ``__init__`` does not run.
+    absent: packages that it imports and that are not installed.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, name: str, _path: Any = None, _target: Any = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The module of a name below the engine, or of a package that is absent."""
+        """Return the module of a name below the engine, or of an absent package."""
         if name.partition(".")[0] not in self.tops:
             return None
         below = name.removeprefix(self.engine)
@@ -151,11 +151,11 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return spec
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        """An empty stand-in."""
+        """Return an empty stand-in."""
         return StandIn(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Nothing is run."""
+        """Run nothing."""
 
 
 def _within(name: str, parts: Sequence[str]) -> bool:
@@ -163,7 +163,7 @@ def _within(name: str, parts: Sequence[str]) -> bool:
 
 
 def function_of(file: Path, name: str, **scope: Any) -> Any:
-    """A function of a file, compiled alone."""
+    """Return a function of a file, compiled alone."""
     tree = ast.parse(file.read_text("utf-8"))
     tree.body = [
         node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name

@@ -1,21 +1,20 @@
-"""Ask TensorRT-LLM's own attention classes how their layers rotate, on a machine without a GPU.
+"""Record the rotations of TensorRT-LLM's own attention classes, on a machine without a GPU.
 
 Usage: python -m tools.tensorrt_llm_layers FOLDER [--check]
 
-FOLDER holds the files of ``SOURCES`` of TensorRT-LLM's PyTorch path below their own names, at the
-commits that docs/engines.md lists. Needs torch 2.13.0 and transformers 5.5.4, for which its
-requirements ask. Run are its reading of config.json, the class that builds the attention of a
-layer, its ``RopeParams`` and the tables of cosines and sines that these make, as its attention
-makes them (``TrtllmAttention`` of attention_backend/trtllm.py); the module that hands them on is a
-stand-in which keeps what it is given. Its kernels are not run: they rotate columns two by two for
-``rope_gptj`` and latents, and halves for every other type, by rows of the table. The answers go to
-tests/golden/engines_tensorrt_llm.json and .npz; ``--check`` compares them with these.
+FOLDER holds the files of ``SOURCES`` of TensorRT-LLM's PyTorch path under their own names, at the
+commits in docs/engines.md. Needs torch 2.13.0 and transformers 5.5.4, as its requirements do. Its
+own code reads config.json, builds the attention of a layer and its ``RopeParams``, and computes the
+tables of cosines and sines as its attention does (``TrtllmAttention`` of
+attention_backend/trtllm.py). The modules in between are stand-ins that keep their arguments. Its
+kernels do not run: they rotate by rows of the table, interleaved for ``rope_gptj`` and latents, and
+half for every other type. The answers go to tests/golden/engines_tensorrt_llm.json and .npz;
+``--check`` compares them with these files.
 """
 
 from __future__ import annotations
 import __future__
 
-import argparse
 import ast
 import dataclasses
 import enum
@@ -36,11 +35,11 @@ import torch
 import transformers
 from transformers.configuration_utils import ALLOWED_LAYER_TYPES
 
-from tools.engine_layers import Turn, finish, remade
+from tools.engine_layers import Turn, main, remade
 from tools.stand_ins import Kind, Nothing, Part
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 GOLDEN = "engines_tensorrt_llm"
 _TORCH = "tensorrt_llm/_torch"
@@ -59,11 +58,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     ),
     f"{_TORCH}/models/modeling_exaone4.py": ("check_is_sliding", "Exaone4Attention"),
     f"{_TORCH}/models/modeling_gemma3.py": ("Gemma3Attention", "Gemma3DecoderLayer"),
-    f"{_TORCH}/models/modeling_qwen.py": (
-        "QwenAttention",
-        "QwenYarnAttention",
-        "QwenDecoderLayer",
-    ),
+    f"{_TORCH}/models/modeling_qwen.py": ("QwenAttention", "QwenYarnAttention", "QwenDecoderLayer"),
     **{
         f"{_TORCH}/models/modeling_{file}.py": (name,)
         for file, name in (
@@ -84,7 +79,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
         )
     },
 }
-"""The files that are read, and what is taken of each, in the order of their needs."""
+"""The files, and the names used from each, in the order of their dependencies."""
 
 BUILDERS: Mapping[str, str] = {
     "afmoe": "AfmoeAttention",
@@ -110,7 +105,7 @@ BUILDERS: Mapping[str, str] = {
 
 
 class Attention:
-    """The stand-in for the modules that hand a rotation on: it keeps what it is given."""
+    """The stand-in for modules that pass a rotation on: it keeps its arguments."""
 
     attn_backend = "TRTLLM"
 
@@ -122,11 +117,11 @@ class Attention:
 
 
 class LatentAttention(Attention):
-    """The same of attention to latents, whose kernels rotate columns two by two."""
+    """The stand-in for latent attention, whose kernels rotate interleaved pairs."""
 
     @property
     def is_lite(self) -> bool:
-        """Whether queries are made of no latent of their own."""
+        """Whether queries have no latent vector."""
         return self.given["q_lora_rank"] is None
 
 
@@ -143,21 +138,21 @@ class Handed:
 
 
 class OnAProcessor:
-    """``torch``, whose tensors are made where there is no GPU."""
+    """``torch``, with tensors on the CPU."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch, name)
 
     @staticmethod
     def tensor(values: Any, *, device: str, **options: Any) -> Any:
-        """A tensor, whatever device is asked for."""
+        """Return a tensor on the CPU."""
         del device
         return torch.tensor(values, **options)
 
 
 @functools.cache
 def engine(folder: Path) -> dict[str, Any]:
-    """What is taken of TensorRT-LLM's files, by name."""
+    """Return the needed objects of TensorRT-LLM's files by name."""
     scope: dict[str, Any] = {
         "math": math,
         "np": np,
@@ -196,9 +191,9 @@ def engine(folder: Path) -> dict[str, Any]:
 
 
 def turn(folder: Path, values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
-    """How a layer rotates, by the row of its table for position 1.
+    """Return the rotation of a layer, from the row of its table for position 1.
 
-    Raises: NotImplementedError for an extension that a kernel applies, which is not run.
+    Raises: NotImplementedError for a context extension that a kernel applies.
     """
     scope = engine(folder)
     with tempfile.TemporaryDirectory() as place:
@@ -230,16 +225,13 @@ def turn(folder: Path, values: dict[str, Any], layer: int, length: int | None) -
     return Turn(np.arctan2(row[:, 1], row[:, 0]), float(np.hypot(*row.T).mean()), layout)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Ask TensorRT-LLM, and write or compare; the status is 1 where bytes differ."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("folder", type=Path, help="the files of TensorRT-LLM, by their own names")
-    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    options = parser.parse_args(arguments)
-    logging.disable(logging.WARNING)
-    asked = functools.partial(turn, options.folder)
-    return finish(remade(GOLDEN, "tensorrt-llm", asked), check=options.check)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(
+        main(
+            __doc__,
+            "the files of TensorRT-LLM, under their own names",
+            lambda place, only: remade(
+                GOLDEN, "tensorrt-llm", functools.partial(turn, Path(place)), only
+            ),
+        )
+    )

@@ -1,41 +1,41 @@
-"""Ask a version of transformers how the layers of its models rotate.
+"""Record the rotations of the models of one version of transformers.
 
 Usage: PYTHONPATH=VERSION:DEPENDENCIES python -m tools.transformers_layers ENGINE [--check]
 
-ENGINE is ``transformers-4.57`` or another name of a version, which the first folder of the path
-holds (``pip install --no-deps --target``), beside what it needs: huggingface_hub below 1.0, a
+ENGINE is ``transformers-4.57`` or another name of a version. The first folder of the path holds it
+(``pip install --no-deps --target``), beside its dependencies: huggingface_hub below 1.0, a
 tokenizers that it can import, requests. Needs torch 2.13.0. The model's own rotary module is built
-from the config, and its own function rotates unit vectors at position 1 of a batch of a length.
+from the config, and its own function rotates unit vectors at position 1 in a batch of a length.
 The answers go to tests/golden/engines_transformers.json and .npz; ``--check`` compares them.
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
 import importlib
 import inspect
 import os
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from tools.engine_layers import Turn, finish, remade, turn_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from tools.engine_layers import Build, Turn, main, remade, turn_of
 
 GOLDEN = "engines_transformers"
 
 
-def install() -> None:
-    """Let a version be imported beside other versions of tokenizers than it asks for."""
+def install(engine: str) -> Build:
+    """Make a version importable with any version of tokenizers; return the function for a layer."""
     os.environ["TRANSFORMERS_VERBOSITY"] = "critical"
     unchecked: Any = types.ModuleType("transformers.dependency_versions_check")
     unchecked.dep_version_check = lambda *_arguments, **_options: None
     sys.modules[unchecked.__name__] = unchecked
+    version = importlib.import_module("transformers").__version__
+    if not f"transformers-{version}.".startswith(f"{engine}."):
+        sys.exit(f"transformers {version} is not {engine}")
+    return turn
 
 
 def _modeling(model_type: str) -> Any:
@@ -44,7 +44,7 @@ def _modeling(model_type: str) -> Any:
 
 
 def rotary_of(config: Any, layer: int) -> Any:
-    """The rotary module that rotates the queries of a layer."""
+    """Return the rotary module that rotates the queries of a layer."""
     from transformers import AutoModel
 
     if config.model_type in ("gemma3_text", "olmo3"):  # one module for each type of layers
@@ -65,14 +65,14 @@ def rotary_of(config: Any, layer: int) -> Any:
 
 
 def turn(values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
-    """How a layer rotates unit vectors at position 1."""
+    """Return the rotation of a layer."""
     from transformers import AutoConfig
 
     return turn_of_config(AutoConfig.for_model(**values), layer, length)
 
 
 def turn_of_config(config: Any, layer: int, length: int | None) -> Turn:
-    """How a layer of transformers' own rotations unit vectors at position 1."""
+    """Return the rotation of a layer of transformers."""
     module = _modeling(config.model_type)
     rotary = rotary_of(config, layer)
     width = getattr(config, "qk_rope_head_dim", None) or getattr(config, "head_dim", None)
@@ -98,23 +98,16 @@ def turn_of_config(config: Any, layer: int, length: int | None) -> Turn:
 
 
 def _takes_all(module: Any) -> bool:
-    """Whether the function itself leaves the columns that do not rotate as they are."""
+    """Return whether the function itself leaves unrotated dimensions unchanged."""
     names = module.apply_rotary_pos_emb.__code__.co_varnames
     return "q_pass" in names or hasattr(module, "_apply_rotary_emb")  # gpt-oss, by halves
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Ask a version, and write or compare; the status is 1 where bytes differ."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("engine", help="the engine whose cases are asked")
-    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    options = parser.parse_args(arguments)
-    install()
-    version = importlib.import_module("transformers").__version__
-    if not f"transformers-{version}.".startswith(f"{options.engine}."):
-        parser.error(f"transformers {version} is not {options.engine}")
-    return finish(remade(GOLDEN, options.engine, turn), check=options.check)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(
+        main(
+            __doc__,
+            "the engine to run: the name of a version",
+            lambda place, only: remade(GOLDEN, place, install(place), only),
+        )
+    )

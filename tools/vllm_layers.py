@@ -1,17 +1,16 @@
-"""Ask vLLM's own model classes how their layers rotate, on a machine without a GPU.
+"""Record the rotations of vLLM's own model classes, on a machine without a GPU.
 
 Usage: python -m tools.vllm_layers FOLDER [--check]
 
-FOLDER holds the wheel of vLLM, unpacked. Needs torch 2.13.0 and a version of transformers that the
-wheel asks for. vLLM's models, rotations, config classes and its reading of config.json are its own;
-all else that they import is a stand-in without effect, and what is no rotation (MLPs, experts) is
-left out of the layers. The answers go to tests/golden/engines_vllm.json and .npz; ``--check``
-compares them with these.
+FOLDER holds the unpacked wheel of vLLM. Needs torch 2.13.0 and a version of transformers that the
+wheel allows. vLLM's models, rotations, config classes and its reading of config.json are its own.
+All other imports are stand-ins without effect, and parts that do not rotate (MLPs, experts) are
+left out. The answers go to tests/golden/engines_vllm.json and .npz; ``--check`` compares them with
+these files.
 """
 
 from __future__ import annotations
 
-import argparse
 import functools
 import importlib
 import inspect
@@ -28,12 +27,12 @@ from unittest import mock
 import torch
 from torch import nn
 
-from tools.engine_layers import Turn, finish, remade, turn_of_rotation
+from tools.engine_layers import Build, Turn, main, remade, turn_of_rotation
 from tools.stand_ins import Finder, Kind, Nothing, Part, StandIn, function_of
 from tools.transformers_layers import turn_of_config
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 GOLDEN = "engines_vllm"
 OWN = ("model_executor.models", "model_executor.layers.rotary_embedding", "transformers_utils")
@@ -50,11 +49,11 @@ ABSENT = frozenset({"flashinfer", "triton", "einops", "msgspec", "zmq", "mistral
 DECODERS: Mapping[str, str] = {
     "afmoe": "afmoe.AfmoeDecoderLayer",
     "apertus": "apertus.ApertusDecoderLayer",
-    "cohere": "commandr.CohereDecoderLayer",
-    "cohere2": "commandr.CohereDecoderLayer",
-    "deepseek_v2": "deepseek_v2.DeepseekV2DecoderLayer",
-    "deepseek_v3": "deepseek_v2.DeepseekV2DecoderLayer",
-    "ernie4_5": "llama.LlamaDecoderLayer",
+    **dict.fromkeys(("cohere", "cohere2"), "commandr.CohereDecoderLayer"),
+    **dict.fromkeys(
+        ("deepseek_v2", "deepseek_v3", "glm_moe_dsa"), "deepseek_v2.DeepseekV2DecoderLayer"
+    ),
+    **dict.fromkeys(("ernie4_5", "llama", "phi3"), "llama.LlamaDecoderLayer"),
     "ernie4_5_moe": "ernie45_moe.Ernie4_5_MoeDecoderLayer",
     "exaone4": "exaone4.Exaone4DecoderLayer",
     "falcon": "falcon.FalconDecoderLayer",
@@ -62,41 +61,30 @@ DECODERS: Mapping[str, str] = {
     "gemma2": "gemma2.Gemma2DecoderLayer",
     "gemma3_text": "gemma3.Gemma3DecoderLayer",
     "gemma4_text": "gemma4.Gemma4DecoderLayer",
-    "glm4": "glm4.Glm4DecoderLayer",
+    **dict.fromkeys(("glm4", "glm_ocr_text"), "glm4.Glm4DecoderLayer"),
     "glm4_moe": "glm4_moe.Glm4MoeDecoderLayer",
     "glm4_moe_lite": "glm4_moe_lite.Glm4MoeLiteDecoderLayer",
-    "glm_moe_dsa": "deepseek_v2.DeepseekV2DecoderLayer",
-    "glm_ocr_text": "glm4.Glm4DecoderLayer",
     "gpt_oss": "gpt_oss.TransformerBlock",
     "gptj": "gpt_j.GPTJBlock",
-    "granite": "granite.GraniteDecoderLayer",
-    "granite_swa": "granite.GraniteDecoderLayer",
+    **dict.fromkeys(("granite", "granite_swa"), "granite.GraniteDecoderLayer"),
     "granitemoe": "granitemoe.GraniteMoeDecoderLayer",
     "lfm2": "lfm2.Lfm2AttentionDecoderLayer",
     "lfm2_moe": "lfm2_moe.Lfm2MoeAttentionDecoderLayer",
-    "llama": "llama.LlamaDecoderLayer",
     "llama4_text": "llama4.Llama4DecoderLayer",
     "mimo_v2_flash": "mimo_v2.MiMoV2FlashDecoderLayer",
     "minimax_m2": "minimax_m2.MiniMaxM2DecoderLayer",
-    "ministral3": "mistral.MistralDecoderLayer",
-    "mistral": "mistral.MistralDecoderLayer",
+    **dict.fromkeys(("ministral3", "mistral"), "mistral.MistralDecoderLayer"),
     "mixtral": "mixtral.MixtralDecoderLayer",
     "modernbert": "modernbert.ModernBertLayer",
     "nemotron": "nemotron.NemotronDecoderLayer",
     "olmoe": "olmoe.OlmoeDecoderLayer",
-    "phi3": "llama.LlamaDecoderLayer",
     "phimoe": "phimoe.PhiMoEDecoderLayer",
-    "qwen2": "qwen2.Qwen2DecoderLayer",
-    "qwen2_5_vl_text": "qwen2.Qwen2DecoderLayer",
+    **dict.fromkeys(("qwen2", "qwen2_5_vl_text", "qwen2_vl_text"), "qwen2.Qwen2DecoderLayer"),
     "qwen2_moe": "qwen2_moe.Qwen2MoeDecoderLayer",
-    "qwen2_vl_text": "qwen2.Qwen2DecoderLayer",
-    "qwen3": "qwen3.Qwen3DecoderLayer",
-    "qwen3_5_moe_text": "qwen3_next.Qwen3NextAttention",
-    "qwen3_5_text": "qwen3_next.Qwen3NextAttention",
-    "qwen3_moe": "qwen3_moe.Qwen3MoeDecoderLayer",
+    **dict.fromkeys(("qwen3", "qwen3_vl_text"), "qwen3.Qwen3DecoderLayer"),
+    **dict.fromkeys(("qwen3_5_moe_text", "qwen3_5_text"), "qwen3_next.Qwen3NextAttention"),
+    **dict.fromkeys(("qwen3_moe", "qwen3_vl_moe_text"), "qwen3_moe.Qwen3MoeDecoderLayer"),
     "qwen3_next": "qwen3_next.Qwen3NextDecoderLayer",
-    "qwen3_vl_moe_text": "qwen3_moe.Qwen3MoeDecoderLayer",
-    "qwen3_vl_text": "qwen3.Qwen3DecoderLayer",
     "stablelm": "stablelm.StablelmDecoderLayer",
 }
 """The class of vLLM that builds a layer, by model type, by the table of its registry."""
@@ -108,42 +96,37 @@ BACKEND = frozenset(
         "starcoder2",
     }
 )
-"""Those that its registry leaves to the modules of transformers."""
+"""Model types that its registry leaves to the modules of transformers."""
 
 UNTURNED: Mapping[str, Any] = {
     "cohere2": lambda attention: not (attention.v1 or attention.sliding_window),
     "exaone4": lambda attention: not (attention.sliding_window or attention.apply_rope_all_layers),
 }
-"""When a layer's forward leaves its rotation out, as it says itself."""
+"""The condition under which a layer's forward does not rotate."""
 
 
 class CustomOp(nn.Module):  # type: ignore[misc]
-    """What vLLM's rotations derive from: each has a form in plain torch."""
+    """The base class of vLLM's rotations, each of which has a form in plain torch."""
 
     def __init__(self, **_options: Any) -> None:
         super().__init__()
 
     @staticmethod
     def register(_name: str, **_options: Any) -> Any:
-        """A class as it is."""
+        """Return a decorator that returns the class unchanged."""
         return lambda kind: kind
 
     @classmethod
     def enabled(cls) -> bool:
-        """No kernel is."""
+        """Return false: no kernel is enabled."""
         return False
 
 
-def install(folder: Path) -> None:
-    """Make vLLM's models importable."""
+def install(folder: Path) -> Build:
+    """Make vLLM's models importable, and return the function that builds a layer."""
     torch.compile = lambda function=None, **_options: function or (lambda made: made)
     finder = Finder(
-        folder,
-        root="vllm",
-        own=OWN,
-        stood_in_for=STOOD_IN_FOR,
-        packages=PACKAGES,
-        absent=ABSENT,
+        folder, root="vllm", own=OWN, stood_in_for=STOOD_IN_FOR, packages=PACKAGES, absent=ABSENT
     )
     sys.meta_path.insert(0, finder)
     models = folder / "vllm/model_executor/models/utils.py"
@@ -164,6 +147,7 @@ def install(folder: Path) -> None:
         ),
         "get_current_vllm_config": lambda: CURRENT[0],
     }
+    return turn
 
 
 CURRENT: list[Any] = [None]
@@ -171,13 +155,13 @@ CURRENT: list[Any] = [None]
 
 
 def named(path: str, *, within: str = "model_executor.models") -> Any:
-    """An object of vLLM: ``llama.LlamaDecoderLayer`` within its models."""
+    """Return an object of vLLM, such as ``llama.LlamaDecoderLayer`` within its models."""
     module, _, name = path.rpartition(".")
     return getattr(importlib.import_module(f"vllm.{within}.{module}"), name)
 
 
 def config_of(values: Mapping[str, Any]) -> Any:
-    """The config object that vLLM gets from a config.json."""
+    """Return the config object that vLLM gets from a config.json."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "config.json").write_text(json.dumps(values), "utf-8")
         return named("config.get_config", within="transformers_utils")(folder, False)
@@ -185,7 +169,7 @@ def config_of(values: Mapping[str, Any]) -> Any:
 
 @functools.cache
 def decoder(model_type: str) -> Any:
-    """The class that builds a layer, without what rotates nothing."""
+    """Return the class that builds a layer, without its parts that do not rotate."""
     kind = named(DECODERS[model_type])
     for module in {
         sys.modules[each.__module__] for each in kind.__mro__ if "vllm" in each.__module__
@@ -200,7 +184,7 @@ _TURNS_NOTHING = re.compile("(MLP|MoE|Moe|MoeBlock|MLPBlock|(?<!MixtureOf)Expert
 
 
 def built(config: Any, layer: int) -> Any:
-    """A layer of a model."""
+    """Return a layer of a model."""
     kind = decoder(config.model_type)
     settings = Settings(config)
     CURRENT[0] = settings
@@ -218,7 +202,7 @@ def built(config: Any, layer: int) -> Any:
 
 
 def _ernie(layer: Any) -> None:
-    """What Ernie's model changes of the layers that Llama's builds."""
+    """Apply the changes of Ernie's model to a layer of Llama's."""
     kind, parent = named("ernie45.Ernie4_5ForCausalLM"), named("llama.LlamaForCausalLM")
 
     def take(model: Any, **_settings: Any) -> None:
@@ -230,7 +214,7 @@ def _ernie(layer: Any) -> None:
 
 
 class Settings(Nothing):
-    """What vLLM is run with: a model, and all else as it is by default."""
+    """The settings of vLLM: a model, and defaults for all else."""
 
     def __init__(self, config: Any) -> None:
         super().__init__("vllm_config")
@@ -238,7 +222,7 @@ class Settings(Nothing):
 
 
 class ModelSettings(Nothing):
-    """What vLLM knows of a model."""
+    """vLLM's settings of a model."""
 
     def __init__(self, config: Any) -> None:
         super().__init__("model_config")
@@ -248,7 +232,7 @@ class ModelSettings(Nothing):
 
 
 def longest(config: Any) -> int:
-    """The context that vLLM allocates by default."""
+    """Return the context that vLLM allocates by default."""
     reading = importlib.import_module("vllm.transformers_utils.config")
     convertors = importlib.import_module("vllm.transformers_utils.model_arch_config_convertor")
     kinds, usual = convertors.MODEL_ARCH_CONFIG_CONVERTORS, convertors.ModelArchConfigConvertorBase
@@ -268,7 +252,7 @@ def longest(config: Any) -> int:
 
 
 def turn(values: dict[str, Any], layer: int, _length: int | None) -> Turn | None:
-    """How a layer rotates unit vectors at position 1."""
+    """Return the rotation of a layer."""
     rotary_package = importlib.import_module("vllm.model_executor.layers.rotary_embedding")
     vars(rotary_package)["_ROPE_DICT"].clear()
     config = config_of(values).get_text_config()
@@ -290,9 +274,9 @@ def turn(values: dict[str, Any], layer: int, _length: int | None) -> Turn | None
 
 
 def _as_stored(config: Any) -> str:
-    """Which columns of Llama 4's files rotate together: its loader moves the rows of q and k.
+    """Return the layout of Llama 4's files, whose loader moves the rows of q and k.
 
-    The halves of what it moves are the pairs of what is stored.
+    The halves of the moved rows are the pairs of the stored ones.
     """
     kind = named("llama4.Llama4ForCausalLM")
     head = config.head_dim
@@ -303,16 +287,11 @@ def _as_stored(config: Any) -> str:
     return "interleaved" if abs(second - first) == 1 else "half"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Ask vLLM, and write or compare; the status is 1 where bytes differ."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("folder", type=Path, help="the wheel of vLLM, unpacked")
-    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    options = parser.parse_args(arguments)
-    logging.disable(logging.WARNING)
-    install(options.folder)
-    return finish(remade(GOLDEN, "vllm", turn), check=options.check)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(
+        main(
+            __doc__,
+            "the unpacked wheel of vLLM",
+            lambda place, only: remade(GOLDEN, "vllm", install(Path(place)), only),
+        )
+    )

@@ -16,10 +16,10 @@ from posenc_cli.configs.resolved import TRANSFORMERS, WINDOWS, WINDOWS_UNREAD, S
 from posenc_cli.configs.rope_rules import softmax_multiplier
 from posenc_cli.configs.scores import SCORES
 from posenc_cli.errors import InvalidInput, PosencError, abbreviated, nearest, quoted_name
-from posenc_cli.files.checkpoint import INDEX, checkpoint_files
+from posenc_cli.files.formats import formats_by_suffix
 from posenc_cli.files.gguf import GGUFHeader
-from posenc_cli.files.input_formats import READ_BY_SUFFIX
 from posenc_cli.files.reading import read_array
+from posenc_cli.files.safetensors import INDEX, checkpoint_files
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ def _is_array(text: str) -> bool:
         return False  # a model; FILE:TENSOR names one of its tensors
     path, colon, _ = text.partition(":")
     suffixes = [PurePath(name).suffix.lower() for name in (text, path)[: 1 + bool(colon)]]
-    return text == "-" or any(suffix in READ_BY_SUFFIX for suffix in suffixes)
+    return text == "-" or any(suffix in formats_by_suffix() for suffix in suffixes)
 
 
 def _check_no_runtime(name: str, runtime: str | None) -> None:

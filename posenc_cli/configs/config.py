@@ -115,20 +115,16 @@ def resolve(
         ropes = [(without_window(group), rope) for group, rope in ropes]
     layers = tuple(group for group, _ in ropes)
     _note_other_classes(top, model, layers, notes)
-    departures: list[Departure] = []
+    departures: tuple[Departure, ...] = ()
     if runtime != TRANSFORMERS:
-        read: set[str] = set()
         outer = top.values.get("model_type")
-        layers = tuple(
-            _layers_as(runtime, model, ropes, departures, read, outer=outer, converted=converted)
-        )
-        notes.mark_transformers_readings(read)
-        for departure in departures:
-            notes.warnings.append(departure.text())
+        found = [*_layers_as(runtime, model, ropes, outer=outer, converted=converted)]
+        layers = tuple(group for group, _, _ in found)
+        departures = tuple(dict.fromkeys(each for _, reasons, _ in found for each in reasons))
+        notes.mark_transformers_readings(path for _, _, read in found for path in read)
+        notes.warnings += [departure.text() for departure in departures]
     unread = note_unread(top, model, layers, notes)
-    return notes.resolved(
-        model.model_type, layers, unread, departures=tuple(departures), config=config
-    )
+    return notes.resolved(model.model_type, layers, unread, departures=departures, config=config)
 
 
 def _is_diffusers(top: Keys) -> bool:
@@ -168,15 +164,13 @@ def _layers_as(
     runtime: str,
     model: TextModel,
     layers: Iterable[tuple[Layers, RopeObject | None]],
-    departures: list[Departure],
-    read: set[str],
     *,
     outer: object,
     converted: bool,
-) -> Iterator[Layers]:
-    """Yield layers as another runtime reads them; ``outer`` is the whole model's type.
+) -> Iterator[tuple[Layers, tuple[Departure, ...], frozenset[str]]]:
+    """Yield layers as another runtime reads them, the differences, and the paths of their keys.
 
-    Differences are added to ``departures``, and the paths of the keys that cause them to ``read``.
+    ``outer`` is the whole model's type.
 
     Raises: InvalidInput if the runtime's reading is not known, or it refuses the config.
     """
@@ -184,16 +178,14 @@ def _layers_as(
 
     runtimes.find(runtime).check_around(outer)
     for group, rope in layers:
-        other, reasons, keys = runtimes.adjust(
+        other, reasons, read = runtimes.adjust(
             group, rope, model, runtime=runtime, converted=converted
         )
-        read |= keys
         try:
             check_values(model.keys.name, other.scheme, other.params)
         except InvalidInput as error:
             raise InvalidInput(f"--as {runtime}: {error.message}") from error
-        departures += (reason for reason in reasons if reason not in departures)
-        yield _with_derived_values(other)
+        yield _with_derived_values(other), reasons, read
 
 
 def override(layers: Layers, given: Mapping[str, object]) -> Layers:
@@ -274,12 +266,13 @@ def _note_other_classes(
                 f"{model_type}: both are read the same here"
             )
         else:
-            notes.headlines.append(
+            notes.doubt(
+                class_.source,
                 f"{class_.text()} is a class of {class_.model_type}, which differs from model type "
                 f"{model_type}: transformers and posenc go by the model type, and engines that go "
-                "by the class run another model"
+                "by the class run another model",
+                headline=True,
             )
-            notes.contradicted.append(class_.source)
     if not is_drafter(top.values) and (model.family is None or model.family.known):
         _note_unknown_classes(top, model, own, notes)
 
@@ -293,12 +286,13 @@ def _note_unknown_classes(top: Keys, model: TextModel, own: Sequence[str], notes
     for part in parts:
         for each in classes(part):
             if is_foreign(each, own):
-                notes.headlines.append(
+                notes.doubt(
+                    each.source,
                     f"{each.text()} is not a class of {model_type} that posenc knows: it is read "
                     f"as transformers' {model_type}, but {abbreviated(each.name)} may be another "
-                    "model"
+                    "model",
+                    headline=True,
                 )
-                notes.contradicted.append(each.source)
 
 
 def _encodings(layers: Iterable[Layers]) -> list[tuple[object, ...]]:

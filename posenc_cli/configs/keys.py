@@ -138,12 +138,10 @@ class Keys:
 
         Raises: InvalidInput for any other value, or a number outside the bounds.
         """
-        stated = self.get(key)
+        stated = self._value_of_type(key, int | float, "must be a number")
         if stated is None:
             return None
         value = stated.value
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.invalid(key, "must be a number")
         number = float(value) if abs(value) <= sys.float_info.max else math.inf
         if rule := broken_bound(number, above, minimum):
             raise self.invalid(key, rule)
@@ -154,17 +152,14 @@ class Keys:
 
         Raises: InvalidInput for any other value, or an integer outside the bounds.
         """
-        stated = self.get(key)
+        stated = self._value_of_type(key, int | float, "must be a whole number")
         if stated is None:
             return None
-        value = stated.value
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int):
+        if stated.value % 1:
             raise self.invalid(key, "must be a whole number")
-        if not minimum <= value <= LARGEST_COUNT:
+        if not minimum <= stated.value <= LARGEST_COUNT:
             raise self.invalid(key, f"must be from {minimum} to 2^53")
-        return Sourced(value, stated.source)
+        return Sourced(int(stated.value), stated.source)
 
     def flag(self, key: str) -> Sourced | None:
         """Return true or false.
@@ -236,12 +231,14 @@ class Keys:
         return Keys(stated.value, name=self.name, prefix=f"{stated.source}.", read=self.read)
 
     def _value_of_type(self, key: str, kind: type | UnionType, rule: str) -> Sourced | None:
-        """Return a value of a type.
+        """Return a value of a type; true and false are no numbers.
 
         Raises: InvalidInput with ``rule`` for a value of another type.
         """
         stated = self.get(key)
-        if stated is not None and not isinstance(stated.value, kind):
+        if stated is None:
+            return None
+        if not isinstance(stated.value, kind) or isinstance(stated.value, bool) != (kind is bool):
             raise self.invalid(key, rule)
         return stated
 

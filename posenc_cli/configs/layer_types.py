@@ -92,14 +92,16 @@ def groups(keys: FamilyKeys) -> list[Group]:
 
 def _groups(by_kind: Mapping[tuple[str | None, bool], Sequence[int]]) -> list[Group]:
     split = {label for label, rotates in by_kind if (label, not rotates) in by_kind}
-    found = []
-    for (label, rotates), layers in by_kind.items():
-        name = label
-        if label in split:  # some layers of this type rotate, others do not
-            name = (label or "rope") if rotates else "nope"
-        scaled = label != _UNSCALED
-        found.append(Group(name, tuple(layers), is_nope=not rotates, scaled=scaled))
-    return found
+    return [
+        Group(
+            # a split type has some layers that rotate, and others that do not
+            ((label or "rope") if rotates else "nope") if label in split else label,
+            tuple(layers),
+            is_nope=not rotates,
+            scaled=label != _UNSCALED,
+        )
+        for (label, rotates), layers in by_kind.items()
+    ]
 
 
 def _types(keys: FamilyKeys) -> list[str | None]:

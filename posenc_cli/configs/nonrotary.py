@@ -121,9 +121,8 @@ class Reader(FamilyReader):
         rows, offset = self._count(self.family.rows), self._first_row()
         if rows.source == self.default_source and not self.family.unsaid:
             self.notes.size(self.keys.path(self.family.rows[0]), rows)
-        length = rows
-        if self.family.extra:
-            length = Sourced(rows.value + offset.value, f"derived: {rows.source} + {offset.value}")
+        whole = Sourced(rows.value + offset.value, f"derived: {rows.source} + {offset.value}")
+        length = whole if self.family.extra else rows
         if offset.value >= length.value:
             raise self.error(
                 f"{rows.source} {rows.value}: must be above {offset.value}, the rows before the "

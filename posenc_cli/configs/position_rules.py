@@ -138,11 +138,10 @@ def _stated_fields(keys: Keys, frames: str) -> Mapping[str, Sourced | None]:
     """Return the fields of a rule for images and videos that a config states."""
     whole = keys.section("thinker_config") or keys
     vision = whole.section("vision_config") or Keys({}, name=keys.name)
-    fields: dict[str, Sourced | None] = {"merge": vision.count("spatial_merge_size")}
-    if frames == UNIT:
-        fields["frames_merged"] = vision.count("temporal_merge_size")
-    if frames == PAST:
-        fields["per_second"] = whole.number("position_id_per_seconds")
-    else:
-        fields["per_second"] = vision.number("tokens_per_second")
-    return fields
+    return {
+        "merge": vision.count("spatial_merge_size"),
+        "frames_merged": vision.count("temporal_merge_size") if frames == UNIT else None,
+        "per_second": whole.number("position_id_per_seconds")
+        if frames == PAST
+        else vision.number("tokens_per_second"),
+    }

@@ -235,10 +235,12 @@ class Notes:
             for text in self.warnings
         ]
 
-    def doubt(self, key: str, text: str) -> None:
-        """Warn that a key contradicts the value in use, or another key."""
-        self.warnings.append(text)
-        self.contradicted.append(key)
+    def doubt(
+        self, key: str, text: str, *, of: list[str] | None = None, headline: bool = False
+    ) -> None:
+        """Warn of a doubtful key: one ``of`` the given kind, or one that contradicts a value."""
+        (self.headlines if headline else self.warnings).append(text)
+        (self.contradicted if of is None else of).append(key)
 
     def ineffective(self, stated: Sourced, reason: str) -> None:
         """Warn that a key has no effect, and count it as contradicted."""
@@ -248,5 +250,5 @@ class Notes:
 
     def size(self, key: str, size: Sourced) -> None:
         """Warn that a size is the model type's default."""
-        self.warnings.append(f"{key} is not given: {size.value} is the {size.source}")
-        self.defaulted.append(key)
+        text = f"{key} is not given: {size.value} is the {size.source}"
+        self.doubt(key, text, of=self.defaulted)

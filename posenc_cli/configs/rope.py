@@ -118,16 +118,17 @@ def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
     name = "default" if stated is None else str(renamed.get(stated.value, stated.value))
     if name in types:
         return name
-    where = f"{rope.path('rope_type')} is missing"
-    if stated is not None:
-        where = f"{stated.source} {abbreviated(stated.value)}"
+    where = (
+        f"{stated.source} {abbreviated(stated.value)}"
+        if stated is not None
+        else f"{rope.path('rope_type')} is missing"
+    )
     reader, support = keys.family.model_type, f"takes {', '.join(types)}"
     if not keys.family.known:
         reader = f"the code of model type {reader}"
         support = f"is not known, and transformers {support}"
-    hint = nearest(name, types)
-    if name in RENAMED:
-        hint = f"it is an older name: in a copy of the file, say {RENAMED[name]}"
+    older = f"it is an older name: in a copy of the file, say {RENAMED.get(name)}"
+    hint = older if name in RENAMED else nearest(name, types)
     raise keys.error(f"{where}: {reader} {support}", hint=hint)
 
 
@@ -161,9 +162,7 @@ def _base(keys: FamilyKeys, rope: RopeObject, label: str | None) -> Sourced:
         return _fixed_base(keys)
     key = (family.local or {}).get(label or "", "rope_theta")
     names = () if key is None else keys.names(key)
-    base = rope.number("rope_theta")
-    if base is None:
-        base = first(*(text.number(name) for name in names))
+    base = rope.number("rope_theta") or first(*(text.number(name) for name in names))
     of_type = f" of {label} layers" if family.nested and label else ""
     if base is None:
         default_base = family.base_of(label)
@@ -173,12 +172,14 @@ def _base(keys: FamilyKeys, rope: RopeObject, label: str | None) -> Sourced:
         if text.values.get("rope_theta") == default_base:
             # OLMo 3 uses its default for some layers, and rope_theta for the others.
             return base
-    missing = f"has no rope_theta{of_type}: {base.value:g} is the {keys.default_source}"
-    if rope.is_default:
-        missing = f"has no rope_parameters: the defaults of {family.model_type} are used"
+    missing = (
+        f"has no rope_parameters: the defaults of {family.model_type} are used"
+        if rope.is_default
+        else f"has no rope_theta{of_type}: {base.value:g} is the {keys.default_source}"
+    )
     if base.source.startswith("default of") and not _is_certain(keys, label, base.value):
-        keys.notes.warnings.append(f"{text.name} {missing}")
-        keys.notes.defaulted.append(f"rope_theta{of_type}")
+        name = f"rope_theta{of_type}"
+        keys.notes.doubt(name, f"{text.name} {missing}", of=keys.notes.defaulted)
     return base
 
 

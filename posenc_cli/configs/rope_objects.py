@@ -95,9 +95,11 @@ def rope_objects(keys: FamilyKeys, groups: Sequence[Group]) -> dict[str | None, 
         return _objects_by_base_key(text, family.local["scaled"], groups, scaling)
     rope = scaling or text.section("rope_parameters")
     if rope is None:
-        rope = Keys({}, name=text.name, prefix=text.path("rope_parameters."))
-        if family.rope is not None:
-            rope = DefaultKeys(family.rope, name=text.name, prefix=family.model_type)
+        rope = (
+            DefaultKeys(family.rope, name=text.name, prefix=family.model_type)
+            if family.rope is not None
+            else Keys({}, name=text.name, prefix=text.path("rope_parameters."))
+        )
     if family.layer_bases == "base" or family.scaled_layers or family.local:
         own = {label: str(key) for label, key in (family.local or {}).items()}
         return {

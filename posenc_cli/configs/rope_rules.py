@@ -260,11 +260,12 @@ def _original_context(keys: FamilyKeys, rope: RopeObject) -> Sourced:
     length = first(top, own)
     if length is None:
         length = _context(keys)
-        keys.notes.warnings.append(
+        keys.notes.doubt(
+            ORIGINAL,
             f"{rope.path(ORIGINAL)} is not given: {length.source} {length.value} is used, as in "
-            "transformers"
+            "transformers",
+            of=keys.notes.defaulted,
         )
-        keys.notes.defaulted.append(ORIGINAL)
     elif length is top and length.source == keys.default_source:
         keys.notes.size(ORIGINAL, length)
     return length

@@ -329,9 +329,8 @@ class TargetRope(Record):
 
         Raises: InvalidInput if the engine is known to read it differently.
         """
-        config, wanted = self.config, self.after
-        if config is None:
-            config, wanted = self.given, self.before
+        overridden = self.config is not None
+        config, wanted = (self.config, self.after) if overridden else (self.given, self.before)
         if config is None:
             return None
         if engine == "sglang" and self.after.scheme == "rope-dynamic":

@@ -224,11 +224,13 @@ def _inner_type(text: Keys, outer: str | None, notes: Notes) -> str | None:
     model_type = inner.value if inner else default
     class_ = next(named_classes(text), None) if model_type is None else None
     if class_ is not None:  # as in DeepSeek-OCR
-        notes.headlines.append(
+        notes.doubt(
+            "model_type",
             f"{text.path('model_type')} is missing: it is read as {class_.model_type}, whose class "
-            f"{class_.text()} is"
+            f"{class_.text()} is",
+            of=notes.defaulted,
+            headline=True,
         )
-        notes.defaulted.append("model_type")
         model_type = class_.model_type
     return model_type
 
@@ -269,11 +271,13 @@ def _known_model_type(model_type: str, keys: Keys, notes: Notes) -> str:
     class_ = _substitute_class(model_type, keys)
     if class_ is None:
         return model_type
-    notes.headlines.append(
+    notes.doubt(
+        "model_type",
         f"model type {abbreviated(model_type)} is unknown: it is read as {class_.model_type}, "
-        f"whose class {class_.text()} is"
+        f"whose class {class_.text()} is",
+        of=notes.defaulted,
+        headline=True,
     )
-    notes.defaulted.append("model_type")
     return families.text_model_type(class_.model_type) or class_.model_type
 
 
@@ -309,11 +313,13 @@ def _rotary_family(model_type: str, keys: Keys, notes: Notes) -> families.Rotary
     if not any(keys.has(key) for key in _ROPE_KEYS):
         raise _unknown(model_type, keys)
     near = _spelling_hint(model_type)
-    notes.headlines.append(
+    notes.doubt(
+        "model_type",
         f"model type {abbreviated(model_type)} is unknown: it is read as if it were like Llama"
-        f"{'' if near is None else f' ({near})'}"
+        f"{'' if near is None else f' ({near})'}",
+        of=notes.defaulted,
+        headline=True,
     )
-    notes.defaulted.append("model_type")
     return families.Rotary(model_type, known=False, any_names=True)
 
 
@@ -322,11 +328,11 @@ def _unknown(model_type: str, keys: Keys) -> InvalidInput:
     unread = [*keys.unread()]
     if keys.get("position_embedding_type"):
         unread.append("position_embedding_type")
-    reason = "the config has no RoPE keys"
-    if unread:
-        reason = (
-            f"its keys ({', '.join(unread[:4])}) belong to its own code, which posenc does not read"
-        )
+    reason = (
+        f"its keys ({', '.join(unread[:4])}) belong to its own code, which posenc does not read"
+        if unread
+        else "the config has no RoPE keys"
+    )
     return InvalidInput(
         f"{keys.name}: model type {abbreviated(model_type)} is unknown, and {reason}",
         hint=_spelling_hint(model_type) or "use --scheme and --set instead of a config",

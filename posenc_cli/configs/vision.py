@@ -3,69 +3,101 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from posenc_cli.configs.keys import FamilyReader, Keys, quotient
 from posenc_cli.configs.layer_types import LARGEST_LAYERS, numbered
 from posenc_cli.configs.resolved import Layers, Notes, Sourced, json_text
-from posenc_cli.records import Record
+from posenc_cli.records import Record, fresh
 
 
 class VisionFamily(Record):
-    """A family of vision encoders: the method that reads it, and the defaults of its configs.
+    """A family of vision encoders: the method that reads it, and how it differs from `DEFAULTS`.
 
     ``convention`` and ``base`` belong to rotations. ``first`` is the number of tokens with rows of
-    a learned table before the patches. ``depths`` and ``heads`` are the layers and heads of Swin's
-    stages.
+    a learned table before the patches.
     """
 
     read: str
-    hidden_size: int = 768
-    num_attention_heads: int = 12
-    num_hidden_layers: int = 12
-    image_size: int = 224
-    patch_size: int = 16
+    defaults: Mapping[str, int] = fresh(dict)
     convention: str = ""
     base: float = 10_000.0
     first: int = 1
-    depths: tuple[int, ...] = (2, 2, 6, 2)
-    heads: tuple[int, ...] = (3, 6, 12, 24)
-    window_size: int = 7
 
+
+DEFAULTS: Mapping[str, int | tuple[int, ...]] = {
+    "hidden_size": 768,
+    "num_attention_heads": 12,
+    "num_hidden_layers": 12,
+    "image_size": 224,
+    "patch_size": 16,
+    "window_size": 7,
+    "depths": (2, 2, 6, 2),
+    "num_heads": (3, 6, 12, 24),
+}
+"""The usual defaults of a config; the last three are those of Swin's stages."""
 
 FAMILIES: Mapping[str, VisionFamily] = {
-    "dinov3_vit": VisionFamily("rope", 384, 6, convention="dinov3", base=100.0),
-    "pixtral": VisionFamily("rope", 1024, 16, 24, 1024, convention="pixtral"),
-    "llama4_vision_model": VisionFamily("rope", 768, 16, 34, 448, 14, convention="llama4"),
+    "dinov3_vit": VisionFamily(
+        "rope", {"hidden_size": 384, "num_attention_heads": 6}, convention="dinov3", base=100.0
+    ),
+    "pixtral": VisionFamily(
+        "rope",
+        {
+            "hidden_size": 1024,
+            "num_attention_heads": 16,
+            "num_hidden_layers": 24,
+            "image_size": 1024,
+        },
+        convention="pixtral",
+    ),
+    "llama4_vision_model": VisionFamily(
+        "rope",
+        {
+            "hidden_size": 768,
+            "num_attention_heads": 16,
+            "num_hidden_layers": 34,
+            "image_size": 448,
+            "patch_size": 14,
+        },
+        convention="llama4",
+    ),
     "vit": VisionFamily("learned"),
     "vit_msn": VisionFamily("learned"),
     "deit": VisionFamily("learned", first=2),
-    "dinov2": VisionFamily("learned", patch_size=14),
+    "dinov2": VisionFamily("learned", {"patch_size": 14}),
     "dinov2_with_registers": VisionFamily("learned"),
     "ijepa": VisionFamily("learned", first=0),
-    "clip_vision_model": VisionFamily("learned", patch_size=32),
+    "clip_vision_model": VisionFamily("learned", {"patch_size": 32}),
     "siglip_vision_model": VisionFamily("learned", first=0),
-    "altclip_vision_model": VisionFamily("learned", patch_size=32),
-    "blip_vision_model": VisionFamily("learned", image_size=384),
-    "blip_2_vision_model": VisionFamily("learned", 1408, patch_size=14),
-    "bridgetower_vision_model": VisionFamily("learned", image_size=288),
-    "chinese_clip_vision_model": VisionFamily("learned", patch_size=32),
-    "clipseg_vision_model": VisionFamily("learned", patch_size=32),
+    "altclip_vision_model": VisionFamily("learned", {"patch_size": 32}),
+    "blip_vision_model": VisionFamily("learned", {"image_size": 384}),
+    "blip_2_vision_model": VisionFamily("learned", {"hidden_size": 1408, "patch_size": 14}),
+    "bridgetower_vision_model": VisionFamily("learned", {"image_size": 288}),
+    "chinese_clip_vision_model": VisionFamily("learned", {"patch_size": 32}),
+    "clipseg_vision_model": VisionFamily("learned", {"patch_size": 32}),
     "flava_image_model": VisionFamily("learned"),
     "git_vision_model": VisionFamily("learned"),
-    "groupvit_vision_model": VisionFamily("learned", 384, first=0),
-    "instructblip_vision_model": VisionFamily("learned", 1408, patch_size=14),
-    "instructblipvideo_vision_model": VisionFamily("learned", 1408, patch_size=14),
-    "janus_vision_model": VisionFamily("learned", 1024, image_size=384, first=0),
-    "kosmos_2_vision_model": VisionFamily("learned", 1024, patch_size=14),
-    "metaclip_2_vision_model": VisionFamily("learned", patch_size=32),
-    "ovis2_vision": VisionFamily("learned", 1024, patch_size=14, first=0),
-    "owlv2_vision_model": VisionFamily("learned", image_size=768),
-    "owlvit_vision_model": VisionFamily("learned", image_size=768, patch_size=32),
-    "tipsv2_vision_model": VisionFamily("learned", image_size=448, patch_size=14),
-    "unlimited_ocr_vision_encoder": VisionFamily("learned", 1024, patch_size=14),
-    "xclip_vision_model": VisionFamily("learned", patch_size=32),
+    "groupvit_vision_model": VisionFamily("learned", {"hidden_size": 384}, first=0),
+    "instructblip_vision_model": VisionFamily("learned", {"hidden_size": 1408, "patch_size": 14}),
+    "instructblipvideo_vision_model": VisionFamily(
+        "learned", {"hidden_size": 1408, "patch_size": 14}
+    ),
+    "janus_vision_model": VisionFamily(
+        "learned", {"hidden_size": 1024, "image_size": 384}, first=0
+    ),
+    "kosmos_2_vision_model": VisionFamily("learned", {"hidden_size": 1024, "patch_size": 14}),
+    "metaclip_2_vision_model": VisionFamily("learned", {"patch_size": 32}),
+    "ovis2_vision": VisionFamily("learned", {"hidden_size": 1024, "patch_size": 14}, first=0),
+    "owlv2_vision_model": VisionFamily("learned", {"image_size": 768}),
+    "owlvit_vision_model": VisionFamily("learned", {"image_size": 768, "patch_size": 32}),
+    "tipsv2_vision_model": VisionFamily("learned", {"image_size": 448, "patch_size": 14}),
+    "unlimited_ocr_vision_encoder": VisionFamily(
+        "learned", {"hidden_size": 1024, "patch_size": 14}
+    ),
+    "xclip_vision_model": VisionFamily("learned", {"patch_size": 32}),
     "vit_mae": VisionFamily("sines"),
-    "swin": VisionFamily("swin", hidden_size=96, patch_size=4, first=0),
+    "swin": VisionFamily("swin", {"hidden_size": 96, "patch_size": 4}, first=0),
 }
 
 
@@ -136,11 +168,7 @@ class _VisionReader(FamilyReader):
         window = self._count("window_size")
         side = Sourced((window.value, window.value), window.source)
         depths, heads = (
-            self.keys.counts(key) or self.default(default_value)
-            for key, default_value in (
-                ("depths", self.family.depths),
-                ("num_heads", self.family.heads),
-            )
+            self.keys.counts(key) or self.default(DEFAULTS[key]) for key in ("depths", "num_heads")
         )
         if 0 in depths.value or not 0 < sum(depths.value) <= LARGEST_LAYERS:
             raise self.keys.invalid(
@@ -165,11 +193,14 @@ class _VisionReader(FamilyReader):
             yield Layers(f"stage{stage + 1}", tuple(range(first, first + depth)), "swin", params)
 
     def _count(self, key: str) -> Sourced:
-        return self.keys.count(key) or self.default(getattr(self.family, key))
+        return self.keys.count(key) or self.default(self._usual(key))
 
     def _noted_size(self, key: str) -> Sourced:
         """Return a size of a table; note it if it is the default."""
-        return self.keys.count(key) or self.default_size(key, getattr(self.family, key))
+        return self.keys.count(key) or self.default_size(key, self._usual(key))
+
+    def _usual(self, key: str) -> Any:
+        return {**DEFAULTS, **self.family.defaults}[key]
 
     def _grid(self, patch: Sourced | None = None) -> Sourced:
         """Return rows and columns of patches for the trained image size.
@@ -205,8 +236,6 @@ class _VisionReader(FamilyReader):
         base = (rope.number("rope_theta") if rope else None) or self.keys.number("rope_theta")
         if base is None:
             base = self.default(self.family.base)
-            self.notes.defaulted.append("rope_theta")
-            self.notes.warnings.append(
-                f"{self.keys.name} has no rope_theta: {base.value:g} is the {base.source}"
-            )
+            text = f"{self.keys.name} has no rope_theta: {base.value:g} is the {base.source}"
+            self.notes.doubt("rope_theta", text, of=self.notes.defaulted)
         return base

@@ -101,13 +101,8 @@ def run_jobs(
         finally:
             stopped.set()  # the jobs that still run are cancelled
             pool.shutdown(cancel_futures=True)
-        errors = [future.exception() for future in done if future.exception() is not None]
-        for error in sorted(errors, key=lambda error: isinstance(error, _Unwanted)):
-            raise error  # type: ignore[misc]
-
-
-class _Unwanted(Exception):
-    """A job was cancelled."""
+        for future in done:
+            future.result()  # raises what the job raised
 
 
 class _Steps:
@@ -127,8 +122,8 @@ class _Steps:
 
 def _run_in_process(job: Job, folder: RunFolder, steps: _Steps, stopped: threading.Event) -> None:
     answer, status = _ask_process(job, steps, stopped)
-    if stopped.is_set():
-        raise _Unwanted
+    if stopped.is_set():  # the job was cancelled
+        return
     if answer is None:
         raise Unavailable(
             f"the process of {job.key} ended without a result ({_ending_text(status)})",

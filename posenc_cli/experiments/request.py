@@ -200,7 +200,16 @@ class LengthLosses(Record):
     untrained: str | None = None
 
 
-class RunResult(Record):
+class TestedEncoding(Record):
+    """A trained and tested encoding: its label, its schemes, its context extension and its task."""
+
+    encoding: str
+    scheme: str
+    stretch: str
+    task: str
+
+
+class RunResult(TestedEncoding):
     """The results of one seed's model at each length, under one context extension.
 
     ``learnt`` is whether it passed its task's threshold, without which it is not judged. ``reason``
@@ -208,10 +217,6 @@ class RunResult(Record):
     text the second time.
     """
 
-    encoding: str
-    scheme: str
-    stretch: str
-    task: str
     seed: int
     learnt: bool
     reason: str

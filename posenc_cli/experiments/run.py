@@ -1,4 +1,7 @@
-"""Run one job: train its models, then test them at each length.
+"""Run one job: train its models with AdamW, all seeds at once, then test them at each length.
+
+A step's random draws depend only on the seed and the step. So models of different encodings see the
+same data.
 
 Models that stop training too soon all seem to hold at longer lengths, because they have not yet
 learned the skills that fail there. So each task sets a threshold at the trained length. For a text
@@ -11,19 +14,21 @@ Imports torch: import it only where something is trained.
 
 from __future__ import annotations
 
+import contextlib
+import math
 import platform
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch.nn import functional
+from torch.optim.adamw import adamw
 
 from posenc_cli.experiments.corpus import ngram_losses
 from posenc_cli.experiments.request import DIGITS, Job, JobResult, LengthLosses, RunResult
 from posenc_cli.experiments.setting import JobSetting
 from posenc_cli.experiments.tasks import SEQUENCES, Answers, Task, TestSet, Text, TokenBatch
-from posenc_cli.experiments.training import ModelTraining, drawn_positions, reproducible
 from posenc_cli.experiments.transformer import LengthModel, Transformer
 from posenc_cli.formulas.context_extension.stretches import NONE
 from posenc_cli.records import Record
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from posenc_cli.numerics.arrays import RealRows, Reals
+    from posenc_cli.numerics.arrays import Integers, RealRows, Reals
 
 
 CONTEXT = 2
@@ -42,6 +47,19 @@ LEAST_ACCURACY = 0.9
 """The share of answers that must be right at the trained length."""
 _SCORES = 1 << 21
 """Largest number of scores to hold at once."""
+WARM_UP = 50
+"""Warm-up steps of the learning rate."""
+LEAST_RATE = 0.1
+"""Learning rate at the last step, reached by cosine decay, as a share of the largest one."""
+BETAS, DECAY, EPSILON = (0.9, 0.99), 0.01, 1e-8
+MOMENTS = ("exp_avg", "exp_avg_sq")
+LARGEST_NORM = 1.0
+"""Largest norm of a seed's gradient."""
+STEPS_A_RECORD = 10
+"""Steps from one record of the losses to the next."""
+
+_DATA, _POSITIONS = 0, 1
+"""Separate random streams of a step."""
 
 
 class BatchLosses:
@@ -181,13 +199,26 @@ def run_job(
 
 
 class _JobRun:
-    """The models of a job during training and tests."""
+    """The models of a job during training and tests.
+
+    ``losses`` has a row for every tenth step: the number of steps done, then each seed's loss.
+    """
 
     def __init__(self, job: Job, setting: JobSetting) -> None:
         self._job, self._setting = job, setting
-        self._model = Transformer(job.request.size, setting.task.vocabulary, setting.parts)
-        self._training = ModelTraining(job, self._model, setting.task, setting.trained)
         self._device = torch.device(job.request.device)
+        self._model = Transformer(job.request.size, setting.task.vocabulary, setting.parts)
+        first = self._model.first_parameters(list(job.seeds))
+        self.parameters = {
+            name: value.to(self._device).requires_grad_() for name, value in first.items()
+        }
+        self._moments = {
+            f"{name}/{moment}": torch.zeros_like(value, requires_grad=False)
+            for name, value in self.parameters.items()
+            for moment in MOMENTS
+        }
+        self.losses: list[tuple[float, ...]] = []
+        self.step = 0
 
     def result(self, progress: Callable[[int, int], object]) -> JobResult:
         request, setting = self._job.request, self._setting
@@ -196,7 +227,7 @@ class _JobRun:
         tests = [(name, length) for name in names for length in setting.lengths]
         steps = request.steps + len(tests)
 
-        self._training.run(lambda done: progress(done, steps))
+        self._train(lambda done: progress(done, steps))
         results: dict[str, list[Sequence[LengthLosses]]] = {name: [] for name in names}
         for done, (name, length) in enumerate(tests, 1):
             results[name].append(self._results_at(length, name))
@@ -204,29 +235,101 @@ class _JobRun:
         inductions = self._inductions()
         at_trained = results[NONE][setting.lengths.index(setting.trained)]
         rule = LearningRule.of(setting.task, setting.last)
-        runs = []
-        for name in names:
-            for place, seed in enumerate(self._job.seeds):
-                learnt, reason = rule.verdict(at_trained[place])
-                runs.append(
-                    RunResult(
-                        self._job.encoding.label,
-                        self._job.encoding.name,
-                        name,
-                        self._job.task,
-                        seed,
-                        learnt,
-                        reason,
-                        inductions[place],
-                        tuple(each[place] for each in results[name]),
-                    )
-                )
-        losses = tuple(
-            (int(step), *(round(loss, DIGITS) for loss in row))
-            for step, *row in self._training.losses
+        runs = tuple(
+            RunResult(
+                self._job.encoding.label,
+                self._job.encoding.name,
+                name,
+                self._job.task,
+                seed,
+                *rule.verdict(at_trained[place]),
+                inductions[place],
+                tuple(each[place] for each in results[name]),
+            )
+            for name in names
+            if name in request.stretches
+            for place, seed in enumerate(self._job.seeds)
         )
-        kept = tuple(run for run in runs if run.stretch in request.stretches)
-        return JobResult(self._job.key, setting.trained, kept, losses, environment(self._device))
+        losses = tuple(
+            (int(step), *(round(loss, DIGITS) for loss in row)) for step, *row in self.losses
+        )
+        return JobResult(self._job.key, setting.trained, runs, losses, environment(self._device))
+
+    def _train(self, progress: Callable[[int], object]) -> None:
+        """Train to the end; ``progress`` gets the number of steps done."""
+        request, setting = self._job.request, self._setting
+        columns = setting.task.tokens(setting.trained)
+        at = self._model.at(request.positions or columns, NONE, columns, self._device)
+        while self.step < request.steps:
+            if request.positions is not None:
+                at.set_positions(drawn_positions(request.positions, columns, self.step))
+            batch = self._batch()
+            inputs, targets, weights = (value.to(self._device) for value in batch)
+            logits = at.logits(self.parameters, inputs)
+            each = functional.cross_entropy(
+                logits.flatten(0, 2), targets.flatten(), reduction="none"
+            )
+            losses = (each.view(targets.shape) * weights).sum(dim=(1, 2))  # (seeds,)
+            losses.sum().backward()
+            self._limit_norms()
+            self._descend()
+            self.step += 1
+            if self.step % STEPS_A_RECORD == 0:
+                self.losses.append((self.step, *losses.detach().double().tolist()))
+            progress(self.step)
+        self.parameters = {name: value.detach() for name, value in self.parameters.items()}
+
+    def _rate(self) -> float:
+        request = self._job.request
+        warm = min(1.0, (self.step + 1) / WARM_UP)
+        falling = 0.5 * (1 + math.cos(math.pi * self.step / request.steps))
+        return request.learning_rate * warm * (LEAST_RATE + (1 - LEAST_RATE) * falling)
+
+    def _batch(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the inputs, targets and loss weights of each seed: (seeds, sequences, columns)."""
+        request, setting = self._job.request, self._setting
+        batches: list[TokenBatch] = []
+        for seed in self._job.seeds:
+            generator = np.random.default_rng([seed, self.step, _DATA])
+            batches.append(setting.task.training(generator, setting.trained, request.batch))
+        inputs, targets, scored = (
+            torch.from_numpy(np.stack([getattr(batch, name) for batch in batches]))
+            for name in ("inputs", "targets", "scored")
+        )
+        weights = scored.float()
+        return inputs, targets, weights / weights.sum(dim=(1, 2), keepdim=True)
+
+    def _limit_norms(self) -> None:
+        """Clip each seed's gradient to the largest norm."""
+        gradients = [value.grad for value in self.parameters.values() if value.grad is not None]
+        squares = sum(gradient.square().sum(dim=(1, 2)) for gradient in gradients)
+        factors = (LARGEST_NORM / (torch.as_tensor(squares).sqrt() + 1e-6)).clamp(max=1.0)
+        for gradient in gradients:
+            gradient.mul_(factors[:, None, None])
+
+    def _descend(self) -> None:
+        """Do a step of AdamW by torch's function.
+
+        Its class would import a compiler, which takes a second.
+        """
+        moved = {name: value for name, value in self.parameters.items() if value.grad is not None}
+        adamw(
+            [value.detach() for value in moved.values()],
+            [value.grad for value in moved.values() if value.grad is not None],
+            *([self._moments[f"{name}/{moment}"] for name in moved] for moment in MOMENTS),
+            [],
+            [torch.tensor(float(self.step), device=self._device) for _ in moved],
+            fused=True,
+            amsgrad=False,
+            beta1=BETAS[0],
+            beta2=BETAS[1],
+            lr=self._rate(),
+            weight_decay=DECAY,
+            eps=EPSILON,
+            maximize=False,
+        )
+        for value in moved.values():
+            value.grad = None
 
     def _results_at(self, length: int, stretch: str) -> Sequence[LengthLosses]:
         """Return the result of each seed at a length, under a context extension."""
@@ -239,7 +342,7 @@ class _JobRun:
             untrained = "; ".join(filter(None, notes)) or None
         return length_results(
             self._model_at(columns, stretch, trained_columns),
-            self._training.parameters,
+            self.parameters,
             task.test(length, setting.last),
             length=length,
             answers=task.answers,
@@ -261,7 +364,7 @@ class _JobRun:
             return [None] * len(self._job.seeds)
         columns = batch.inputs.shape[1]
         model = self._model_at(columns, NONE, columns)
-        scores = induction_scores(model, self._training.parameters, batch)
+        scores = induction_scores(model, self.parameters, batch)
         return [round(float(score), DIGITS) for score in scores]
 
 
@@ -276,3 +379,22 @@ def environment(device: torch.device) -> dict[str, str]:
         "device": f"{device.type} ({name})",
         "instructions": torch.backends.cpu.get_cpu_capability(),
     }
+
+
+def drawn_positions(below: int, count: int, draw: int) -> Integers:
+    """Draw ``count`` distinct positions below a number, in ascending order. Shape: (count,)."""
+    generator = np.random.default_rng([draw, _POSITIONS])
+    return np.sort(generator.choice(below, count, replace=False)).astype(np.int64)
+
+
+@contextlib.contextmanager
+def reproducible() -> Any:
+    """Run torch on one thread in the block, with algorithms that give the same bits each time."""
+    threads, before = torch.get_num_threads(), torch.get_deterministic_debug_mode()
+    torch.set_num_threads(1)
+    torch.set_deterministic_debug_mode("error")  # use_deterministic_algorithms imports a compiler
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_deterministic_debug_mode(before)

@@ -46,15 +46,6 @@ def source_digest(request: EncodingRequest) -> str | None:
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
-def check_sources(request: EncodingRequest) -> None:
-    """Reject an encoding whose code or tables have changed since the request.
-
-    Raises: InvalidInput, Unavailable.
-    """
-    if source_digest(request) != request.digest:
-        raise changed_source(request)
-
-
 def changed_source(request: EncodingRequest) -> InvalidInput:
     """Return the error for an encoding whose code or tables have changed since its run began."""
     return InvalidInput(
@@ -113,7 +104,8 @@ class JobSetting(Record):
         Raises: InvalidInput if its request names something that does not exist.
         """
         request = job.request
-        check_sources(job.encoding)
+        if source_digest(job.encoding) != job.encoding.digest:
+            raise changed_source(job.encoding)
         task = task_of(job.task)
         trained = trained_length(request, job.task)
         lengths = request.lengths(trained)

@@ -15,7 +15,13 @@ from itertools import groupby
 from statistics import fmean
 from typing import Any
 
-from posenc_cli.experiments.request import TRAINED, ExperimentRequest, JobResult, RunResult
+from posenc_cli.experiments.request import (
+    TRAINED,
+    ExperimentRequest,
+    JobResult,
+    RunResult,
+    TestedEncoding,
+)
 from posenc_cli.records import Record
 
 STUDENT = (
@@ -77,18 +83,6 @@ class Estimate(Record):
         }
 
 
-def paired_difference(minuends: Sequence[float], subtrahends: Sequence[float]) -> Estimate:
-    """Return the mean difference of numbers paired by seed.
-
-    For each seed, the models of all encodings train on the same sequences, from the same initial
-    weights. So an effect of the seed on both cancels.
-
-    >>> paired_difference([1.0, 2.0], [0.5, 1.5]).half
-    0.0
-    """
-    return Estimate.of([a - b for a, b in zip(minuends, subtrahends, strict=True)])
-
-
 TOLERATED = 0.1
 """Largest rise of the loss at which an encoding holds, in nats. At the trained length, seeds of an
 encoding differed by at most 0.07 after 1000 steps, and by 0.09 after 3000."""
@@ -105,7 +99,8 @@ class LengthSummary(Record):
     """The results of all seeds at one length.
 
     ``rise`` is how much ``last`` exceeds the same seed's at the trained length, and ``state`` the
-    conclusion from it. ``by_seed`` has each seed's losses at the points of the task's axis.
+    conclusion from it; an effect of the seed on both lengths cancels. ``by_seed`` has each seed's
+    losses at the points of the task's axis.
     """
 
     length: int
@@ -134,17 +129,13 @@ class LengthSummary(Record):
         return FAILS if low is not None and low > TOLERATED else UNDECIDED
 
 
-class EncodingSummary(Record):
+class EncodingSummary(TestedEncoding):
     """The results of all seeds of an encoding on a task, under one context extension.
 
     ``learnt`` is the number of seeds that have learned the task. ``reason`` is that of the first
     seed that has not, or else of the first seed.
     """
 
-    task: str
-    encoding: str
-    scheme: str
-    stretch: str
     trained: int
     seeds: tuple[int, ...]
     learnt: int
@@ -265,10 +256,10 @@ def _summary(runs: Sequence[RunResult], trained: int) -> EncodingSummary:
     inductions = [run.induction for run in runs if run.induction is not None]
     lengths = [result.length for result in runs[0].lengths]
     return EncodingSummary(
-        first.task,
         first.encoding,
         first.scheme,
         first.stretch,
+        first.task,
         trained,
         tuple(run.seed for run in runs),
         sum(run.learnt for run in runs),
@@ -281,13 +272,12 @@ def _summary(runs: Sequence[RunResult], trained: int) -> EncodingSummary:
 def _length_summary(runs: Sequence[RunResult], length: int, trained: int) -> LengthSummary:
     results = [run.at(length) for run in runs]
     accuracies = [result.accuracy for result in results if result.accuracy is not None]
-    lasts = [result.last for result in results]
     return LengthSummary(
         length,
-        Estimate.of(lasts),
+        Estimate.of([result.last for result in results]),
         Estimate.of([result.loss for result in results]),
         Estimate.of(accuracies) if accuracies else None,
-        paired_difference(lasts, [run.at(trained).last for run in runs]),
+        Estimate.of([run.at(length).last - run.at(trained).last for run in runs]),
         results[0].untrained,
         tuple(result.by_position for result in results),
     )

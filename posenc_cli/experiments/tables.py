@@ -31,7 +31,7 @@ from posenc_cli.positions import Positions, range_texts
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows
 
@@ -139,15 +139,13 @@ class EncodingPart(Record):
 
         Raises: InvalidInput if the scheme has fewer positions.
         """
-        match self.scheme.kind:
-            case "absolute":
-                return self._added_rows(length, stretch, trained)
-            case "rotary":
-                return self._rotations(length, stretch, trained)
-            case "bias":
-                return self._scores(length, stretch, trained)
-            case "relative":
-                return self._distance_rows(length, stretch, trained)
+        entries: dict[str, Callable[[int, str, int], EncodingEntry]] = {
+            "absolute": self._added_rows,
+            "rotary": self._rotations,
+            "bias": self._scores,
+            "relative": self._distance_rows,
+        }
+        return entries[self.scheme.kind](length, stretch, trained)
 
     def is_stretched(self, stretch: str) -> bool:
         """Return whether a context extension changes this part."""
@@ -283,14 +281,11 @@ class EncodingPart(Record):
 
         match content:
             case Bias():
-                every = np.arange(length, dtype=np.int64)
-                if content.by == "key":
-                    places, arguments = numbers, every
-                else:
-                    arguments = -every  # index d is the distance d
+                sign = 1 if content.by == "key" else -1  # index d is the distance d
+                arguments = sign * np.arange(length, dtype=np.int64)
 
-                    def places(queries: Integers, keys: Integers) -> Integers:
-                        return -numbers(queries, keys)
+                def places(queries: Integers, keys: Integers) -> Integers:
+                    return sign * numbers(queries, keys)
 
                 if content.trained:
                     return ScoresByPair(places, formula=content, arguments=arguments)
@@ -309,11 +304,8 @@ class EncodingPart(Record):
                     places = np.searchsorted(used, numbers(queries, keys))
                     return places if network is not None else buckets[places]
 
-                if network is None:
-                    return ScoresByPair(table_places)
-                return ScoresByPair(
-                    table_places, network=network, coordinates=network_coordinates(network, buckets)
-                )
+                coordinates = None if network is None else network_coordinates(network, buckets)
+                return ScoresByPair(table_places, network=network, coordinates=coordinates)
         raise TypeError(f"a {type(content).__name__} gives no scores")
 
     def _distance_rows(self, length: int, stretch: str, trained: int) -> DistanceRows:

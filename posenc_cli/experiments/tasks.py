@@ -10,7 +10,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -252,15 +252,12 @@ class Answered(Task):
 
     def _padded(self, samples: Sequence[Drawn], length: int) -> TokenBatch:
         shape = len(samples), self.tokens(length)
-        inputs, targets, axis = (np.zeros(shape, np.int64) for _ in range(3))
-        scored = np.zeros(shape, bool)
+        kinds = {"inputs": np.int64, "targets": np.int64, "scored": np.bool_, "axis": np.int64}
+        batch: dict[str, Any] = {name: np.zeros(shape, kind) for name, kind in kinds.items()}
         for row, sample in enumerate(samples):
-            columns = slice(len(sample.inputs))
-            inputs[row, columns] = sample.inputs
-            targets[row, columns] = sample.targets
-            scored[row, columns] = sample.scored
-            axis[row, columns] = sample.axis
-        return TokenBatch(inputs, targets, scored, axis, self.extent(length))
+            for name, values in sample.as_dict().items():
+                batch[name][row, : len(values)] = values
+        return TokenBatch(**batch, extent=self.extent(length))
 
 
 class Transduction(Answered):
@@ -340,10 +337,11 @@ class First(Answered):
         """Draw symbols, some of which ask; the last one always asks."""
         inputs = generator.integers(0, self.symbols, length)
         columns = np.arange(length)
-        if turns:
-            scored = columns % self.every == turn % self.every
-        else:
-            scored = generator.integers(0, self.every, length) == 0
+        scored = (
+            columns % self.every == turn % self.every
+            if turns
+            else generator.integers(0, self.every, length) == 0
+        )
         scored[0], scored[-1] = False, True
         targets = np.full(length, inputs[0])
         return Drawn(

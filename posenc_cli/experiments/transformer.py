@@ -32,7 +32,7 @@ from posenc_cli.experiments.tables import (
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from posenc_cli.numerics.arrays import Integers
 
@@ -85,7 +85,11 @@ class Transformer(Record):
 
     def at(self, length: int, stretch: str, trained: int, device: torch.device) -> LengthModel:
         """Return the model for sequences of a length, under a context extension."""
-        hooks = [_hook(part, part.entry(length, stretch, trained), device) for part in self.parts]
+        entries = [part.entry(length, stretch, trained) for part in self.parts]
+        hooks = [
+            _HOOKS[type(entry)](entry, part.learnable, device)
+            for part, entry in zip(self.parts, entries, strict=True)
+        ]
         visible = _VisibleKeys.of(length, stretch, trained, device)
         return LengthModel(self.size, hooks, visible, device)
 
@@ -254,17 +258,8 @@ class Hook:
         return scores
 
 
-def _hook(part: EncodingPart, entry: EncodingEntry, device: torch.device) -> Hook:
-    learnable = part.learnable
-    match entry:
-        case AddedRows():
-            return _RowsAdded(entry, learnable, device)
-        case PairRotations():
-            return _PairsRotated(entry, device)
-        case ScoresByPair():
-            return _BiasAdded(entry, learnable, device)
-        case DistanceRows():
-            return _ProductsAdded(entry, learnable, device)
+def _float32(values: Any, device: torch.device) -> Tensor:
+    return torch.from_numpy(np.asarray(values, np.float32)).to(device)
 
 
 class _Mixed:
@@ -275,7 +270,7 @@ class _Mixed:
     ) -> None:
         self._name = None if learnable is None else learnable.name
         rows = entry.fixed if entry.mixing is None else entry.mixing
-        self._rows = torch.from_numpy(np.asarray(rows, np.float32)).to(device)
+        self._rows = _float32(rows, device)
 
     def of(self, parameters: Parameters, places: Tensor | None = None) -> Tensor:
         """Return all rows, or those at some places: (seeds or 1, places, columns)."""
@@ -297,12 +292,13 @@ class _RowsAdded(Hook):
 class _PairsRotated(Hook):
     """Rotary: dimension pairs of queries and keys, rotated."""
 
-    def __init__(self, entry: PairRotations, device: torch.device) -> None:
-        def table(values: Any) -> Tensor:
-            return torch.from_numpy(np.asarray(values, np.float32)).to(device)
-
-        self._query = table(entry.queries.real), table(entry.queries.imag)
-        self._key = table(entry.keys.real), table(entry.keys.imag)
+    def __init__(
+        self, entry: PairRotations, _learnable: Learnable | None, device: torch.device
+    ) -> None:
+        self._query, self._key = (
+            (_float32(rotations.real, device), _float32(rotations.imag, device))
+            for rotations in (entry.queries, entry.keys)
+        )
         self._first, self._second = list(entry.first), list(entry.second)
         pairs = len(self._first)
         self._alternate = (self._first, self._second) == (
@@ -366,14 +362,10 @@ class _BiasAdded(Hook):
     ) -> None:
         self._entry, self._device = entry, device
         self._name = None if learnable is None else learnable.name
-
-        def tensor(values: Any) -> Tensor | None:
-            if values is None:
-                return None
-            return torch.from_numpy(np.asarray(values, np.float32)).to(device)
-
-        self._fixed = tensor(entry.fixed)
-        self._coordinates, self._arguments = tensor(entry.coordinates), tensor(entry.arguments)
+        self._fixed, self._coordinates, self._arguments = (
+            None if values is None else _float32(values, device)
+            for values in (entry.fixed, entry.coordinates, entry.arguments)
+        )
 
     def index(self, queries: Integers, keys: Integers) -> Tensor:
         numbers = np.ascontiguousarray(self._entry.index(queries, keys))
@@ -427,6 +419,15 @@ class _BiasAdded(Hook):
         if network.limit is not None:
             scores = network.limit * scores.sigmoid()
         return scores.transpose(1, 2)
+
+
+_HOOKS: Mapping[type[EncodingEntry], Callable[..., Hook]] = {
+    AddedRows: _RowsAdded,
+    PairRotations: _PairsRotated,
+    ScoresByPair: _BiasAdded,
+    DistanceRows: _ProductsAdded,
+}
+"""The hook of each kind of entry."""
 
 
 def _normalized(x: Tensor) -> Tensor:

@@ -321,15 +321,12 @@ class _NumberTable:
             raise InvalidInput(f"{place} a field of {len(text)} characters")
         if re.fullmatch(_NOT_FINITE, text, re.IGNORECASE):
             return float(text)
-        if re.fullmatch(_DECIMAL, text):
-            number = float(text)
-            if not math.isinf(number):
-                return number
+        is_decimal = re.fullmatch(_DECIMAL, text) is not None
+        if is_decimal and not math.isinf(float(text)):
+            return float(text)
         word = quoted_name(text[:_LONGEST_QUOTED].decode("utf-8", "surrogateescape"))
-        reason = f"{word} is not a number" if text else "the field is empty"
-        if re.fullmatch(_DECIMAL, text):
-            reason = f"{word} does not fit float64"
-        raise InvalidInput(f"{place} {reason}")
+        reason = f"{word} {'does not fit float64' if is_decimal else 'is not a number'}"
+        raise InvalidInput(f"{place} {reason if text else 'the field is empty'}")
 
 
 FORMAT = Format(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -18,9 +19,9 @@ from posenc_cli.files.atomic import (
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from posenc_cli.files.matrix import Format, Matrix
+    from posenc_cli.files.matrix import Format, InputFormat, Matrix
 
 
 FORMATS = {
@@ -33,6 +34,16 @@ FORMATS = {
     )
 }
 DEFAULT, DEFAULT_OF_SEVERAL = npy.FORMAT, npz.FORMAT
+
+
+@cache
+def formats_by_suffix() -> Mapping[str, InputFormat]:
+    """Return the formats that posenc reads, those it writes and GGUF, by each of their suffixes."""
+    from posenc_cli.files import gguf
+
+    read = (*FORMATS.values(), gguf.FORMAT)
+    return {suffix: form for form in read for suffix in (form.suffix, *form.other_suffixes)}
+
 
 # Suffixes of other files. Suffixes for arbitrary bytes (.bin, .dat, .raw) name no format.
 _CONTENTS = {

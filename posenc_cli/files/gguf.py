@@ -143,13 +143,13 @@ def read_gguf(
     tensors = dict(reader.tensors(tensor_count))
     alignment = _alignment(name, metadata)
     start = -(-data.position // alignment) * alignment
-    numbers = {}
     wanted = [tensors[tensor] for tensor in asked if tensor in tensors]
-    for tensor in sorted(wanted, key=lambda tensor: tensor.offset):
-        numbers[tensor.name] = reader.numbers(tensor, start + tensor.offset)
-    past = 0
-    if size is not None:
-        past = sum(start + each.offset + each.size > size for each in tensors.values())
+    numbers = {
+        tensor.name: reader.numbers(tensor, start + tensor.offset)
+        for tensor in sorted(wanted, key=lambda tensor: tensor.offset)
+    }
+    ends = [start + each.offset + each.size for each in tensors.values()]
+    past = 0 if size is None else sum(end > size for end in ends)
     return GGUFHeader(name, version, big_endian, metadata, tensors, start, numbers, past)
 
 

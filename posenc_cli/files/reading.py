@@ -19,7 +19,7 @@ import numpy as np
 from posenc_cli.budget import ROOM_TO_COMPUTE, check_room
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name, sizes_text
 from posenc_cli.files import safetensors
-from posenc_cli.files.input_formats import READ, READ_BY_SUFFIX
+from posenc_cli.files.formats import formats_by_suffix
 from posenc_cli.files.source import (
     ArrayHeader,
     Source,
@@ -275,7 +275,7 @@ def _reading(
 def _format(source: Source) -> InputFormat:
     """Return the format of the suffix, after comparing it with the first bytes."""
     suffix = PurePath(source.path).suffix.lower()
-    form = READ_BY_SUFFIX.get(suffix)
+    form = formats_by_suffix().get(suffix)
     head = source.peek(_HEAD)
     inside = _format_by_content(head)
     # A .safetensors file begins with a length, which may be any bytes.
@@ -287,7 +287,7 @@ def _format(source: Source) -> InputFormat:
     if form is None:
         source.start(1)
         if inside is None:
-            known = ", ".join(READ_BY_SUFFIX)
+            known = ", ".join(formats_by_suffix())
             raise InvalidInput(
                 f"{source.name} has an unsupported format; posenc reads {known}",
                 hint="posenc explain reads configs" if suffix == ".json" else None,
@@ -299,7 +299,7 @@ def _format(source: Source) -> InputFormat:
             hint=f"give it a name that ends in {inside.suffix}",
         )
     if source.member is not None and not form.holds_several:
-        several = [form.suffix for form in READ if form.holds_several]
+        several = [each.suffix for each in formats_by_suffix().values() if each.holds_several]
         raise InvalidInput(
             f"{source.name} is a single array; only {' and '.join(several)} files have members"
         )
@@ -308,10 +308,8 @@ def _format(source: Source) -> InputFormat:
 
 def _format_by_content(head: bytes) -> InputFormat | None:
     """Return the format that recognizes the first bytes; text, which matches many, is last."""
-    for form in sorted(READ, key=lambda form: not form.binary):
-        if form.recognizes(head):
-            return form
-    return None
+    forms = sorted(formats_by_suffix().values(), key=lambda form: not form.binary)
+    return next((form for form in forms if form.recognizes(head)), None)
 
 
 def _widen(stored: Stored, source: Source) -> NumberArray:

@@ -75,25 +75,19 @@ class Outcome(Record):
     reason: str = ""
 
 
-class ModelContext(Record):
-    """The number of positions that a model supports, and the source of that number."""
-
-    positions: int
-    source: str
-
-
 class PackContent(Record):
     """The outputs of an encoding at positions (n,), and their tolerances.
 
     ``y`` and ``tolerance`` are (rows, columns) of float32 numbers; ``y`` is rounded to ``dtype``.
     In a file they have the ``shape``. ``arrays`` are further arrays by name. ``expected`` is the
     reference that known bugs change. ``usual`` says that the positions are the default ones, chosen
-    to expose many bugs.
+    to expose many bugs. ``context`` is the number of positions that the model supports, and the
+    source of that number.
     """
 
     choice: Choice
     request: Request
-    context: ModelContext
+    context: tuple[int, str]
     dtype: DType
     rule: ToleranceRule
     reason: str
@@ -126,7 +120,7 @@ class PackContent(Record):
         e, seen = self.expected, set[str]()
         rotates = e.form == "rotations"
         right = _values(e)
-        for bug, change in changes_of(e, solved=False, context=self.context.positions):
+        for bug, change in changes_of(e, solved=False, context=self.context[0]):
             if change.text in seen:
                 continue
             seen.add(change.text)
@@ -343,7 +337,7 @@ def _check_finite(y: RealRows, positions: Integers, dtype: DType) -> None:
         )
 
 
-def _with_positions(choice: Choice) -> tuple[Choice, ModelContext]:
+def _with_positions(choice: Choice) -> tuple[Choice, tuple[int, str]]:
     """Return the choice at its positions or the default ones, and the context it is for.
 
     Raises: InvalidInput if positions are not integers.
@@ -356,12 +350,12 @@ def _with_positions(choice: Choice) -> tuple[Choice, ModelContext]:
         context, source = most, "all its positions"
     if choice.positions is not None:
         choice.positions.whole("a pack")
-        return choice, ModelContext(context, source)
+        return choice, (context, source)
     growing = content.waves is not None and content.waves.growth is not None
     farthest = context + 1 if growing else None  # amplitudes grow or decay without bound
     few = _FEW_SCORES if content.heads is not None else _FEW
     positions = default_positions(context, most, farthest=farthest, few=few)
-    return replace(choice, positions=positions), ModelContext(context, source)
+    return replace(choice, positions=positions), (context, source)
 
 
 def default_positions(

@@ -133,8 +133,8 @@ def _manifest(pack: VectorPack, files: Mapping[str, Any]) -> dict[str, Any]:
         "encoding": {
             **{name: description[name] for name in ("scheme", "params", "positions", "weights")},
             **content.choice.origin,
-            "context": content.context.positions,
-            "context_source": content.context.source,
+            "context": content.context[0],
+            "context_source": content.context[1],
             "warnings": list(content.choice.warnings),
         },
         "conventions": {

@@ -11,7 +11,6 @@ from torch.optim.adamw import adamw  # noqa: E402
 
 from posenc_cli.errors import InvalidInput  # noqa: E402
 from posenc_cli.experiments import run as run_module  # noqa: E402
-from posenc_cli.experiments import training  # noqa: E402
 from posenc_cli.experiments.corpus import Corpus, ngram_losses  # noqa: E402
 from posenc_cli.experiments.request import JobResult, LengthLosses  # noqa: E402
 from posenc_cli.experiments.run import LearningRule, run_job  # noqa: E402
@@ -74,8 +73,8 @@ def test_the_learning_rate_grows_and_falls_and_gradients_are_limited(monkeypatch
         norms.append(squares.sqrt().max().item())
         adamw(values, gradients, *moments, lr=lr, **settings)
 
-    monkeypatch.setattr(training, "adamw", recorded)
-    monkeypatch.setattr(training, "LARGEST_NORM", 0.01)
+    monkeypatch.setattr(run_module, "adamw", recorded)
+    monkeypatch.setattr(run_module, "LARGEST_NORM", 0.01)
     (job,) = request("nope", steps=100).jobs()
     run_job(job)
     largest = job.request.learning_rate
@@ -105,7 +104,7 @@ def test_parameters_and_moments_are_those_of_torchs_own_optimizer(monkeypatch) -
         told.extend(map(torch.equal, first, (state["exp_avg"] for state in states)))
         told.extend(map(torch.equal, second, (state["exp_avg_sq"] for state in states)))
 
-    monkeypatch.setattr(training, "adamw", beside)
+    monkeypatch.setattr(run_module, "adamw", beside)
     (job,) = request("rope", steps=12).jobs()
     run_job(job)
     assert told

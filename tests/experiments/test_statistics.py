@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import statistics
 
 import pytest
 
-from posenc_cli.experiments.summary import STUDENT, Estimate, paired_difference
+from posenc_cli.experiments.summary import STUDENT, Estimate
 
 # Two-sided 95% points of Student's t as tables print them: Abramowitz and Stegun, table 26.10;
 # NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2.
@@ -50,18 +49,3 @@ def test_one_seed_has_no_interval():
     estimate = Estimate.of([1.5])
     assert estimate == Estimate(1, 1.5)
     assert estimate.fields() == {"mean": 1.5, "deviation": None, "low": None, "high": None}
-
-
-def test_pairs_leave_out_what_a_seed_does_to_both():
-    drawn = random.Random(0)
-    seeds = [drawn.gauss(0, 5) for _ in range(4)]
-    plain, better = [2 + seed for seed in seeds], [1.5 + seed for seed in seeds]
-    difference = paired_difference(plain, better)
-    assert difference.mean == pytest.approx(0.5)
-    assert difference.half == pytest.approx(0, abs=1e-9)
-    assert Estimate.of(plain).half > 1
-
-
-def test_pairs_are_of_as_many_seeds():
-    with pytest.raises(ValueError, match="shorter"):
-        paired_difference([1.0, 2.0], [1.0])

@@ -38,8 +38,8 @@ def checkpoint_status(file: str, console: Console, *, as_json: bool) -> int | No
 
     Raises: InvalidInput; Unavailable if it cannot be read.
     """
-    from posenc_cli.files.checkpoint import checkpoint_files
     from posenc_cli.files.reading import read_headers
+    from posenc_cli.files.safetensors import checkpoint_files
     from posenc_cli.inference.tensors import positional_tensors
 
     files = checkpoint_files(file)

@@ -10,7 +10,7 @@ from typing import Any
 from posenc_cli import catalogue
 from posenc_cli.configs import library
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, described, nearest
-from posenc_cli.files.input_formats import READ_BY_SUFFIX
+from posenc_cli.files.formats import formats_by_suffix
 from posenc_cli.positions import whole_number
 
 _SHOWS = "{} --help shows how it is used"
@@ -71,7 +71,7 @@ def _meant(words: list[str], flags: set[str]) -> str | None:
             "--scheme": word in catalogue.BUILT_IN,
             "--model": word in library.names(),
             "--len": whole_number(word) is not None,
-            "--in": suffix in READ_BY_SUFFIX,
+            "--in": suffix in formats_by_suffix(),
             "--config": suffix == ".json",
         }
         options += [(flag, word) for flag, meant in kinds.items() if meant][:1]

@@ -33,6 +33,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     RuntimeDifference,
     RuntimeRefusal,
     always,
+    amplitude_of_both,
     any_share,
     check_share,
     classes_not_read,
@@ -48,7 +49,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     plain,
     refused,
     stated,
-    yarn_amplitude,
     yarn_weight,
 )
 
@@ -154,10 +154,8 @@ def megatron_yarn(reading: LayerReading) -> Changes:
 
     It truncates only if ``truncate`` is true.
     """
-    weights = [yarn_weight(reading, name) for name in ("mscale", "mscale_all_dim")]
-    weight, all_dim = (1.0, 0.0) if None in weights else weights
     return {
-        **yarn_amplitude(reading, weight or 0.0, all_dim or 0.0),
+        **amplitude_of_both(reading),
         ORIGINAL: original_length(reading, MEGATRON, "entry", "context"),
         "truncate": None if reading.rope.get("truncate") else False,
     }

@@ -97,6 +97,8 @@ _BASES = {"lfm2_moe": 1_000_000.0}
 """A class's default base if it is not 10,000."""
 _BY_TYPE = ("gemma3_text", "olmo3")
 """Models for which transformers keeps a rope object per layer type."""
+_OF_ALL_LAYERS = {"rope_theta", "rope_type", "type"}
+"""Keys of rope_parameters that hold for all layers, not for one layer type."""
 
 
 def _layer_type_refusal_text(reading: LayerReading) -> str | None:
@@ -110,12 +112,6 @@ def _rope_object(reading: LayerReading) -> Mapping[str, Any]:
     """Return the rope object that it uses for every layer, empty without one."""
     old, new = (reading.config.get(key) for key in ("rope_scaling", "rope_parameters"))
     return old or new or (reading.rope if not reading.config else {})
-
-
-def _holds_for_all_layers(reading: LayerReading, whole: Mapping[str, Any]) -> bool:
-    """Return whether a rope object is not divided by layer type."""
-    new = whole is reading.config.get("rope_parameters")
-    return "rope_theta" in whole or (new and bool({"rope_type", "type"} & {*whole}))
 
 
 def exllama_container(reading: LayerReading) -> Changes:
@@ -347,7 +343,9 @@ DIFFERENCES = (
                 not_read,
                 lambda r: f"rope_parameters of {r.model_type} that are for all layers",
                 when=lambda r: (
-                    r.model_type in _BY_TYPE and _holds_for_all_layers(r, _rope_object(r))
+                    r.model_type in _BY_TYPE
+                    and {*_rope_object(r)}
+                    & ({"rope_theta"} if r.scaling or not r.config else _OF_ALL_LAYERS)
                 ),
             ),
             RuntimeRefusal(

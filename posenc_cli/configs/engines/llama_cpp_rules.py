@@ -70,17 +70,12 @@ _EXAONE4_LAYERS, _EXAONE4_SLIDING_LAYERS = 32, 64
 
 
 def _null_rope_parameters(reading: LayerReading) -> bool:
-    """Return whether ``rope_parameters`` is null or empty beside a ``rope_scaling``."""
-    new, old = (reading.config.get(key) for key in _ROPE_OBJECTS)
-    return "rope_parameters" in reading.config and not new and bool(old)
-
-
-def llama_cpp_null(reading: LayerReading) -> Changes:
-    """Return an unscaled rotation for null ``rope_parameters`` beside a ``rope_scaling``.
+    """Return whether ``rope_parameters`` is null or empty beside a ``rope_scaling``.
 
     The converter prefers the key ``rope_parameters``, even if it is null.
     """
-    return plain(reading) if _null_rope_parameters(reading) else {}
+    new, old = (reading.config.get(key) for key in _ROPE_OBJECTS)
+    return "rope_parameters" in reading.config and not new and bool(old)
 
 
 def _ignores_yarn(reading: LayerReading) -> bool:
@@ -698,7 +693,7 @@ DIFFERENCES = (
         SCALED - {"rope"},
         "ignores rope_scaling if rope_parameters is null",
         f"{_LLAMA_CPP}/blob/master/conversion/base.py",
-        llama_cpp_null,
+        lambda r: plain(r) if _null_rope_parameters(r) else {},
         (_WITHOUT_ROTARY_DIM | WITH_ROTARY_DIM) - WITHOUT_BASE - {"ministral3", "phi3", "phimoe"},
         converted=True,
         refusals=(

@@ -256,18 +256,6 @@ def mlx_step(reading: LayerReading) -> Changes:
     return {} if scaled else plain(reading)
 
 
-def mlx_share(reading: LayerReading) -> Changes:
-    """Return the top-level share, or the default of Phi's class."""
-    share = stated(reading, SHARE, "top") or _PHI_SHARE
-    return other_share(reading, NAME, share if reading.config else None)
-
-
-def mlx_yarn(reading: LayerReading) -> Changes:
-    """Return the amplitude of both mscales, and the rope object's original length or 4096."""
-    original = original_length(reading, NAME, "entry", 4096, null=False)
-    return {ORIGINAL: original, **magnitude_ratio(reading, NAME)}
-
-
 def mlx_longrope(reading: LayerReading) -> Changes:
     """Return Phi-3's long factors for every length, with s from the two top-level contexts."""
     if reading.rope.get("type") not in ("longrope", "su"):
@@ -479,7 +467,9 @@ DIFFERENCES = (
         SCALED,
         "reads the rotary share at the top level (default for Phi: 0.4)",
         f"{_MLX}/phi.py",
-        mlx_share,
+        lambda r: other_share(
+            r, NAME, (stated(r, SHARE, "top") or _PHI_SHARE) if r.config else None
+        ),
         frozenset({"phi"}),
     ),
     RuntimeDifference(
@@ -507,7 +497,10 @@ DIFFERENCES = (
         "ignores attention_factor and uses g(mscale)/g(mscale_all_dim); always truncates; default "
         "original length 4096",
         f"{_MLX}/rope_utils.py",
-        mlx_yarn,
+        lambda r: {
+            ORIGINAL: original_length(r, NAME, "entry", 4096, null=False),
+            **magnitude_ratio(r, NAME),
+        },
         refusals=(RuntimeRefusal(refused, lambda r: fails_on_null(r, "factor")),),
     ),
     RuntimeDifference(

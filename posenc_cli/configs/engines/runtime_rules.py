@@ -598,6 +598,14 @@ def yarn_amplitude(
     }
 
 
+def amplitude_of_both(reading: LayerReading, own: float = 1.0) -> Changes:
+    """Return the amplitude g(mscale)/g(mscale_all_dim) · own, or g(1) · own without both."""
+    weight, all_dim = (yarn_weight(reading, name) for name in ("mscale", "mscale_all_dim"))
+    if weight is None or all_dim is None:
+        weight, all_dim = 1.0, 0.0
+    return yarn_amplitude(reading, weight, all_dim, own)
+
+
 def mscales(reading: LayerReading, runtime: str) -> tuple[float, float]:
     """Return mscale and mscale_all_dim as vLLM's DeepSeek reads them: 1 and 0 if missing.
 

@@ -31,6 +31,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     RuntimeDifference,
     RuntimeRefusal,
     always,
+    amplitude_of_both,
     check_share,
     dimensions_per_head,
     fails_on_null,
@@ -50,8 +51,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     stated,
     stated_base,
     stated_sections,
-    yarn_amplitude,
-    yarn_weight,
 )
 from posenc_cli.configs.keys import first
 from posenc_cli.records import replace
@@ -183,17 +182,6 @@ def sglang_original(reading: LayerReading) -> Changes:
     elif own is None and top_level is not None:
         return {ORIGINAL: reading.length}
     return {} if own is None else {ORIGINAL: own.value}
-
-
-def sglang_yarn(reading: LayerReading) -> Changes:
-    """Return the amplitude g(mscale)/g(mscale_all_dim) · attn_factor.
-
-    If either mscale is missing, it is g(1) · attn_factor.
-    """
-    weight, all_dim = (yarn_weight(reading, name) for name in ("mscale", "mscale_all_dim"))
-    if weight is None or all_dim is None:
-        weight, all_dim = 1.0, 0.0
-    return yarn_amplitude(reading, weight, all_dim, stated(reading, "attn_factor", "entry") or 1.0)
 
 
 def sglang_longrope(reading: LayerReading) -> Changes:
@@ -507,7 +495,7 @@ DIFFERENCES = (
         YARN,
         "reads attn_factor instead of attention_factor; also uses an mscale of 0",
         f"{_SGLANG}/layers/rotary_embedding/yarn.py",
-        sglang_yarn,
+        lambda r: amplitude_of_both(r, stated(r, "attn_factor", "entry") or 1.0),
         WITH_SCALING | {"step3p5"},
         refusals=_YARN_REFUSALS,
     ),

@@ -133,11 +133,6 @@ def tensorrt_rotary_dim(reading: LayerReading) -> Changes:
     return other_share(reading, NAME, share, source="rotary_dim")
 
 
-def tensorrt_longrope(reading: LayerReading) -> Changes:
-    """Return LongRoPE with s from the two contexts, and factors chosen once."""
-    return longrope_from_contexts(reading, seq_len=max(reading.length, reading.original + 1))
-
-
 _FORK = f"{HUB}/QiJune/TensorRT-LLM/blob"
 _PACKAGE = f"{_FORK}/6174b2c9db7f84eb2178f14d2a2f9d7bef7e2370/tensorrt_llm"
 _TORCH = f"{_FORK}/bfd6ac3f27c7f75c2036d7fb7e6dfa7d4b76336b/tensorrt_llm/_torch"
@@ -345,7 +340,7 @@ DIFFERENCES = (
         "chooses short or long factors once, by max_seq_len (here seq_len; default: long); "
         "ignores factor and attention_factor",
         f"{_PACKAGE}/functional_enums.py",
-        tensorrt_longrope,
+        lambda r: longrope_from_contexts(r, seq_len=max(r.length, r.original + 1)),
         refusals=(
             RuntimeRefusal(
                 refused,

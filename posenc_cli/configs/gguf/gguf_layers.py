@@ -357,11 +357,9 @@ class ScaledGGUFLayers(GGUFLayers):
         original = self._original_length()
         more = {"factor": scaling.factor, ORIGINAL: original}
         if original.source.startswith("DEFAULT"):
-            key = "rope.scaling.original_context_length"
-            self.notes.defaulted.append(self.keys.path(key))
-            self.notes.warnings.append(
-                f"{self.keys.path(key)} states no length: llama.cpp takes the context"
-            )
+            path = self.keys.path("rope.scaling.original_context_length")
+            text = f"{path} states no length: llama.cpp takes the context"
+            self.notes.doubt(path, text, of=self.notes.defaulted)
         for name, key in (("beta_fast", "yarn_beta_fast"), ("beta_slow", "yarn_beta_slow")):
             if key in self.architecture.yarn:
                 beta = self.keys.number(f"rope.scaling.{key}")
@@ -449,9 +447,11 @@ class ScaledGGUFLayers(GGUFLayers):
             rotated = [value for value in values if value < _UNROTATED_DIVISOR]
             if len(rotated) < len(values):
                 return self._proportional(values, scaling, params)
-            llama3 = None
-            if scaling.factor.value == 1:
-                llama3 = llama3_parameters(values, float(params["base"].value), sizes.rotated)
+            llama3 = (
+                llama3_parameters(values, float(params["base"].value), sizes.rotated)
+                if scaling.factor.value == 1
+                else None
+            )
             if llama3 is not None:
                 return "rope-llama3", {
                     name: Sourced(value, f"derived: {FREQS}") for name, value in llama3.items()

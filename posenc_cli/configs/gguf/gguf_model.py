@@ -150,11 +150,9 @@ class GGUFModel(ScaledGGUFLayers):
         if self.architecture.table:
             raise self.error(f"the tensor {_POSITIONS} is missing")
         if self.architecture.bias == "key":
-            self.notes.warnings.append(
-                f"{self.keys.path('attention.max_alibi_bias')} is not given, nor is {_POSITIONS}: "
-                "llama.cpp adds no bias"
-            )
-            self.notes.defaulted.append(self.keys.path("attention.max_alibi_bias"))
+            path = self.keys.path("attention.max_alibi_bias")
+            text = f"{path} is not given, nor is {_POSITIONS}: llama.cpp adds no bias"
+            self.notes.doubt(path, text, of=self.notes.defaulted)
         context = {"context": self.context}
         return Layers(None, self.attention_layers(), "nope", {"dim": self.embedding}, context)
 
@@ -359,10 +357,8 @@ class GGUFModel(ScaledGGUFLayers):
         return Sourced(base.value * alpha.value ** (width / (width - 2)), source)
 
     def _note_default(self, key: str, default: Sourced) -> None:
-        self.notes.defaulted.append(self.keys.path(key))
-        self.notes.warnings.append(
-            f"{self.keys.path(key)} is missing: llama.cpp uses {default.value:g}"
-        )
+        text = f"{self.keys.path(key)} is missing: llama.cpp uses {default.value:g}"
+        self.notes.doubt(self.keys.path(key), text, of=self.notes.defaulted)
 
     def _layout(self) -> Sourced:
         rope_type = "mrope" if self._has_half_pairs() else self.architecture.rope_type.split()[0]
@@ -377,15 +373,17 @@ class GGUFModel(ScaledGGUFLayers):
         header, notes = self.header, self.notes
         if header.absent:
             shards = ", ".join(range_texts(header.absent))
-            notes.lacking.append(f"shards {shards}")
-            notes.headlines.append(
+            notes.doubt(
+                f"shards {shards}",
                 f"shards are not beside the file ({shards}): their tensors, which may divide "
-                "frequencies, were not seen"
+                "frequencies, were not seen",
+                of=notes.lacking,
+                headline=True,
             )
         if header.missing:
             which = f"{header.missing} of its {len(header.tensors)} tensors"
-            notes.lacking.append(which)
-            notes.headlines.append(f"the file ends before {which} do: llama.cpp does not load it")
+            text = f"the file ends before {which} do: llama.cpp does not load it"
+            notes.doubt(which, text, of=notes.lacking, headline=True)
 
     def _note_tensors(self) -> None:
         """Warn of tensors that llama.cpp ignores, and of missing factors."""
@@ -393,11 +391,12 @@ class GGUFModel(ScaledGGUFLayers):
         divisors = self._divisor_names(kind)
         for name in FACTOR_TENSORS:
             if name in self.header.tensors and name not in divisors:
-                self.notes.headlines.append(
+                self.notes.doubt(
+                    name,
                     f"llama.cpp divides no frequencies of {self.architecture_name} by the tensor "
-                    f"{name} (rope.scaling.type {kind})"
+                    f"{name} (rope.scaling.type {kind})",
+                    headline=True,
                 )
-                self.notes.contradicted.append(name)
         if kind == "longrope" and set(divisors) - {*self.header.tensors}:
             path = self.keys.path("rope.scaling.type")
             self.notes.doubt(
