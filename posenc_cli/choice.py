@@ -13,7 +13,7 @@ from posenc_cli.records import Record, fresh, replace
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from posenc_cli.backends.base import Arithmetic
+    from posenc_cli.backends.registry import Arithmetic
     from posenc_cli.configs.resolved import Resolved
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.encoding.precision import Precision

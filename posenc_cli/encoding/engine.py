@@ -14,7 +14,7 @@ from posenc_cli.records import Record, fresh, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from posenc_cli.backends.base import Arithmetic, Backend, ReducedFiller, WaveFiller
+    from posenc_cli.backends.registry import Arithmetic, Backend, ReducedFiller, WaveFiller
     from posenc_cli.formulas.declare import Waves
     from posenc_cli.numerics.arrays import Integers, StoredRows
     from posenc_cli.numerics.dtypes import DType

@@ -20,7 +20,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.encoding.methods import Method
+    from posenc_cli.formulas.learned import Method
     from posenc_cli.numerics.arrays import Integers
 
 _SUPPORT = {"linear": 1, "bicubic": 2}

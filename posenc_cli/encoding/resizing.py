@@ -15,14 +15,14 @@ import numpy as np
 
 from posenc_cli.backends.torch import library
 from posenc_cli.encoding.interpolation import ResizedAxis
-from posenc_cli.encoding.methods import NEAREST, Method, ResizeArithmetic
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.blends import Blend
-from posenc_cli.numerics.lru_cache import LRUCache
+from posenc_cli.numerics.memory import LRUCache
 from posenc_cli.numerics.rounding import narrow
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
+    from posenc_cli.formulas.learned import Method, ResizeArithmetic
     from collections.abc import Iterator
 
     from posenc_cli.numerics.arrays import Floats, NumberArray, StoredRows
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 Sides = tuple[int, int]
 """Rows and columns of a grid of positions, in row-major order."""
+
+_NEAREST = "nearest", "nearest-exact"
+"""The methods that repeat rows and do not blend them."""
 
 _SIDES = "source", "target"
 _BLOCK_VALUES, _MOST_OUTPUTS = 1 << 16, 1 << 10
@@ -79,9 +82,9 @@ class Resizing(Record):
             raise InvalidInput(f"--len and --grid: {given}; give one of the two")
         if method is None:
             method = "linear" if grid is None else "bicubic"
-        if method in NEAREST and antialias:
+        if method in _NEAREST and antialias:
             raise InvalidInput(f"--antialias cannot go with --method {method}")
-        if interpolate_offset and (grid is None or method in NEAREST):
+        if interpolate_offset and (grid is None or method in _NEAREST):
             raise InvalidInput("--interpolate-offset needs --grid, and --method bicubic or linear")
         rows = _rows_of(shape, name)
         if prefix >= rows:
@@ -165,7 +168,7 @@ class Resizing(Record):
             with np.errstate(over="ignore"):
                 resized = self._by_torch(table.astype(form))
             yield narrow(resized.astype(np.float64), None, dtype)
-        elif self.method in NEAREST:
+        elif self.method in _NEAREST:
             for block in self._nearest(table, outputs):
                 yield narrow(block.astype(np.float64), None, dtype)
         else:
@@ -203,7 +206,7 @@ class Resizing(Record):
         sources, targets = ([getattr(axis, side) for axis in self.axes] for side in _SIDES)
         scales = [axis.scale for axis in self.axes]
         mode, more = str(self.method), dict[str, Any]()
-        if self.method not in NEAREST:
+        if self.method not in _NEAREST:
             more = {"align_corners": False, "antialias": self.antialias}
             if len(sources) == 1 and (self.antialias or mode == "bicubic"):
                 sources, targets, scales = [1, *sources], [1, *targets], [1.0, *scales]

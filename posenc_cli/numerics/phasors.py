@@ -25,7 +25,7 @@ import numpy as np
 
 from posenc_cli.numerics.double_double import complex_product, product
 from posenc_cli.numerics.fixed_point import doublings, two_floats
-from posenc_cli.numerics.lru_cache import LRUCache
+from posenc_cli.numerics.memory import LRUCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

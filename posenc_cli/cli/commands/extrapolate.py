@@ -14,7 +14,7 @@ from posenc_cli import catalogue, interrupts
 from posenc_cli.budget import check_size
 from posenc_cli.choice import parameters_by_scheme, part_names
 from posenc_cli.cli.choosing import ParameterOptions, SchemesOptions, device_name
-from posenc_cli.cli.console import Console
+from posenc_cli.cli.console import Console, steps_shown
 from posenc_cli.cli.options import (
     OptionGroup,
     TestLengths,
@@ -24,7 +24,6 @@ from posenc_cli.cli.options import (
     whole_option,
 )
 from posenc_cli.cli.pictures import PictureOptions, PlotOutput
-from posenc_cli.cli.progress import steps_shown
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated
 from posenc_cli.experiments.request import (
     LARGEST_SIZE,

@@ -11,10 +11,9 @@ from posenc_cli.cli.choosing import (
     ParameterOptions,
     PositionOptions,
 )
-from posenc_cli.cli.console import Console
+from posenc_cli.cli.console import Console, steps_shown
 from posenc_cli.cli.options import TestLengths, option, some_of, whole_option
 from posenc_cli.cli.pictures import PictureOptions, PlotOutput
-from posenc_cli.cli.progress import steps_shown
 from posenc_cli.cli.subjects import Encodings, EncodingSourceOptions
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.context_extension.stretches import NONE, ROPE_STRETCH_NAMES
