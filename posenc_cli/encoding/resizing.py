@@ -22,9 +22,9 @@ from posenc_cli.numerics.rounding import narrow
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from posenc_cli.formulas.learned import Method, ResizeArithmetic
     from collections.abc import Iterator
 
+    from posenc_cli.formulas.learned import Method, ResizeArithmetic
     from posenc_cli.numerics.arrays import Floats, NumberArray, StoredRows
     from posenc_cli.numerics.dtypes import DType
 
