@@ -163,10 +163,9 @@ def resize(
         {"resized": resizing.description, "arithmetic": arithmetic},
         name=plain[0] if plain else Matrix.name,
     )
-    watched = output.watch(matrix, console, may_overflow=False)
     write_matrix(
         "resize",
-        watched,
+        output.watch(matrix, console, may_overflow=False),
         form,
         output,
         console,

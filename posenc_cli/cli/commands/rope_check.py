@@ -232,8 +232,9 @@ def rope_check(
     output.prepare()
     if strict and tol not in ("auto", "exact"):
         raise InvalidInput(f"--tol {tol} cannot go with --strict")
-    is_code = request.impl is not None
-    run = CheckRun("rope-check", shown, console, request.text, request.place, is_code)
+    run = CheckRun(
+        "rope-check", shown, console, request.text, request.place, request.impl is not None
+    )
     try:
         with steps_shown(console, "positions") as progress:
             report = Check(
