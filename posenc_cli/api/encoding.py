@@ -362,8 +362,7 @@ def frequencies(
     >>> frequencies("rope", dim=4)
     array([1.  , 0.01])
     """
-    choice = choice_of(encoding, None, parameters)
-    bound = choice.encoding().bound
+    bound = choice_of(encoding, None, parameters).encoding().bound
     waves = bound.content.waves
     if waves is None:
         raise ArgumentError(f"encoding {bound.scheme.name!r} has no frequencies")

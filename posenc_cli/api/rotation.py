@@ -259,8 +259,8 @@ def _traced(x: Any, applied: AppliedEncoding, dtype: str) -> Any:
     framework: Any = framework_of(x)
     bound, xp = applied.request.encoding.bound, namespace_of(framework, x)
     if bound.scheme.kind == "rotary":
-        places = (int(x.shape[-2]),)
-        found = Rotator(applied.choice, bound.rotation, places, -2).rotated("x", x)
+        rotator = Rotator(applied.choice, bound.rotation, (int(x.shape[-2]),), -2)
+        found = rotator.rotated("x", x)
     else:
         request = applied.choice.requests(precision_beside(x))[0]
         table = array_like(table_of(request, applied.choice), x)

@@ -121,10 +121,7 @@ class Subjects(Record):
                 "--scheme, --config, --model or --in: give one of them",
                 hint="posenc schemes and posenc models list the names",
             )
-        items: list[Choice | str] = []
-        for name, choices in named:
-            items += choices or [name]
-        return Subjects(tuple(items))
+        return Subjects(tuple(item for name, choices in named for item in choices or (name,)))
 
 
 class Encodings(Record):

@@ -19,7 +19,6 @@ from posenc_cli.cli.options import (
     OptionGroup,
     TestLengths,
     option,
-    settings_of,
     some_of,
     whole_option,
 )
@@ -73,8 +72,7 @@ class TrainedEncodings(Record):
         Raises: InvalidInput if a scheme or a parameter does not exist, or an encoding is given
         twice.
         """
-        given: dict[str, object] = {**parameters.own}
-        given |= settings_of(parameters.settings, given)
+        given = parameters.given
         if not source.scheme and not given:
             return TrainedEncodings(None)
         named = [part_names(name) for name in source.scheme or DEFAULTS]

@@ -127,12 +127,12 @@ def heads(
       posenc heads -s rope -d 32 --target first --out first.png
     """
     output.check(picture)
-    from posenc_cli.analysis.head_patterns.head_targets import target_of
     from posenc_cli.analysis.head_patterns.heads import (
         HeadRequirement,
         HeadsRequest,
         check_requirements,
         findings,
+        target_of,
     )
 
     required = [HeadRequirement.parse(text) for text in require or ()]

@@ -159,8 +159,7 @@ def _deviation_curves(
     assert deviation is not None
     low, high = tuple((-deviation).tolist()), tuple(deviation.tolist())
     envelope = Envelope(low, high, "± 1 standard deviation, by formula")
-    name = f"{label}, mean" if label else "mean"
-    curve = Curve.of(offsets, np.zeros(len(offsets)), name)
+    curve = Curve.of(offsets, np.zeros(len(offsets)), f"{label}, mean" if label else "mean")
     return [replace(curve, envelope=envelope, color=item.place)], notes
 
 

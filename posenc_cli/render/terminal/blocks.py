@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from posenc_cli.records import Record, replace
-from posenc_cli.render.colors import LEVELS, color_map, default_map
+from posenc_cli.render.style import LEVELS, color_map, default_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
