@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from posenc_cli.backends import registry
 from posenc_cli.budget import ROOM_FOR_THREADS, has_room
 from posenc_cli.numerics import exact
-from posenc_cli.records import Record, fresh, replace
+from posenc_cli.records import Item, Record, fresh, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
 
-Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 THREADS_FROM = 1 << 23

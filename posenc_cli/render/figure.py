@@ -16,7 +16,7 @@ from posenc_cli.analysis.sampling import CellValues, Wavelengths, spread, steps
 from posenc_cli.choice import LETTERS
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, items_by_key, replace
-from posenc_cli.render.style import LINE_STYLES, PALETTES
+from posenc_cli.render.style import LINE_STYLES, PALETTES, ScaleKind
 from posenc_cli.render.ticks import counted, digits_apart, finite_or_null, label, number, round_step
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     Cells: TypeAlias = NDArray[np.float64]  # (rows, columns)
 
 TextOrBytes = TypeVar("TextOrBytes", str, bytes)
-ScaleKind = Literal["sequential", "diverging", "cyclic"]
 
 MOST_PANELS = 256
 """The most panels to prepare: more than fit in a picture at a readable size."""

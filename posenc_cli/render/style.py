@@ -28,12 +28,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from posenc_cli.render.figure import ScaleKind
-
     Srgb: TypeAlias = NDArray[np.uint8]  # (colors, 3): red, green, blue
 
 
 Theme = Literal["light", "dark"]
+ScaleKind = Literal["sequential", "diverging", "cyclic"]
 
 SMALLEST, LARGEST = 64, 10_000
 """The least and most pixels on a side."""
