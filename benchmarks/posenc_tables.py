@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from posenc_cli.backends.base import Arithmetic
+    from posenc_cli.backends.registry import Arithmetic
 
 BASE = 500_000.0
 DIM = 128

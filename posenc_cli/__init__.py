@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from posenc_cli.api.checking import identify as identify
     from posenc_cli.api.checking import rope_check as rope_check
     from posenc_cli.api.encoding import Tables as Tables
+    from posenc_cli.api.encoding import alibi_slopes as alibi_slopes
     from posenc_cli.api.encoding import bias as bias
     from posenc_cli.api.encoding import blocks as blocks
     from posenc_cli.api.encoding import encode as encode
     from posenc_cli.api.encoding import frequencies as frequencies
     from posenc_cli.api.encoding import from_config as from_config
+    from posenc_cli.api.encoding import models as models
+    from posenc_cli.api.encoding import resize as resize
+    from posenc_cli.api.encoding import schemes as schemes
     from posenc_cli.api.encoding import tables as tables
     from posenc_cli.api.inspecting import InspectionReport as InspectionReport
     from posenc_cli.api.inspecting import inspect as inspect
-    from posenc_cli.api.listing import alibi_slopes as alibi_slopes
-    from posenc_cli.api.listing import models as models
-    from posenc_cli.api.listing import schemes as schemes
     from posenc_cli.api.pictures import SimilarityReport as SimilarityReport
     from posenc_cli.api.pictures import Spectrum as Spectrum
     from posenc_cli.api.pictures import curve as curve
     from posenc_cli.api.pictures import heatmap as heatmap
     from posenc_cli.api.pictures import similarity as similarity
     from posenc_cli.api.pictures import spectrum as spectrum
-    from posenc_cli.api.resizing import resize as resize
     from posenc_cli.api.rotation import apply as apply
     from posenc_cli.api.rotation import rotate as rotate
     from posenc_cli.errors import PosencError as PosencError
@@ -55,11 +55,12 @@ _MODULES = {
         *("CheckReport", "RopeReport", "assert_rope", "check", "compare", "identify"),
         "rope_check",
     ),
-    "encoding": ("Tables", "bias", "blocks", "encode", "frequencies", "from_config", "tables"),
+    "encoding": (
+        *("Tables", "alibi_slopes", "bias", "blocks", "encode", "frequencies", "from_config"),
+        *("models", "resize", "schemes", "tables"),
+    ),
     "inspecting": ("InspectionReport", "inspect"),
-    "listing": ("alibi_slopes", "models", "schemes"),
     "pictures": ("SimilarityReport", "Spectrum", "curve", "heatmap", "similarity", "spectrum"),
-    "resizing": ("resize",),
     "rotation": ("apply", "rotate"),
 }
 _EXPORTS = {

@@ -13,7 +13,7 @@ from posenc_cli.records import Record, fresh, replace
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from posenc_cli.backends.base import Arithmetic
+    from posenc_cli.backends.registry import Arithmetic
     from posenc_cli.configs.resolved import Resolved
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.encoding.precision import Precision
@@ -92,10 +92,8 @@ class Choice(Record):
             )
         values = (kernel_values or plan.kernel_values) if arithmetic == "exact" else None
         chosen = choose(self.backend, device=self.device, values=values)
-        backend = chosen.backend
-        if plan.computed_as != "waves":
-            # A backend chosen by name or device must exist, but NumPy computes rows and scores.
-            backend = find("numpy")
+        # A backend chosen by name or device must exist, but NumPy computes rows and scores.
+        backend = chosen.backend if plan.computed_as == "waves" else find("numpy")
         threads = threads_for(plan.values, self.threads)
         return Engine(backend, arithmetic, self.device, threads, chosen.lost)
 
@@ -206,8 +204,9 @@ def choice_like(name: str, given: Mapping[str, object], **fields: Any) -> Choice
     from posenc_cli.configs.library import find_function
 
     function = find_function(name)
-    scheme = catalogue.find(function.scheme)
-    return Choice(scheme, {**function.set, **given}, **fields, origin={"like": name})
+    return Choice(
+        catalogue.find(function.scheme), {**function.set, **given}, **fields, origin={"like": name}
+    )
 
 
 def hybrid(parts: Sequence[Choice]) -> Choice:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
+from math import gcd, lcm
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput, abbreviated
@@ -93,12 +94,7 @@ class Positions(Record):
         Raises: InvalidInput if a part is malformed or empty.
         """
         parts = [_numbers(part.strip(), text) for part in text.split(",")]
-        denominator = 1
-        if not all(isinstance(number, int) for numbers in parts for number in numbers):
-            from math import lcm
-
-            for start, _, step in parts:
-                denominator = lcm(denominator, start.denominator, step.denominator)
+        denominator = lcm(*(n.denominator for start, _, step in parts for n in (start, step)))
         return cls(
             tuple(span for numbers in parts for span in _spans(numbers, denominator, text)),
             denominator,
@@ -400,8 +396,6 @@ def _name(number: int, denominator: int) -> str:
     """Return a numerator's position as text: a decimal fraction if that is short, else p/q."""
     if number % denominator == 0:
         return str(number // denominator)
-    from math import gcd
-
     common = gcd(number, denominator)
     number, denominator = number // common, denominator // common
     twos = (denominator & -denominator).bit_length() - 1

@@ -7,10 +7,12 @@ read the names of the fields.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, ClassVar, NoReturn, Self, TypeVar, dataclass_transform
 
 Value = TypeVar("Value", bound="Record")
+Key = TypeVar("Key", bound=Hashable)
+Item = TypeVar("Item")
 
 
 class _Fresh:
@@ -103,3 +105,15 @@ class Record:
 def replace(record: Value, **changes: Any) -> Value:
     """Return a copy of a record with some fields changed."""
     return record.__replace__(**changes)
+
+
+def items_by_key(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
+    """Return the items of each key, in the order of the first of each.
+
+    >>> items_by_key([("odd", 3), ("even", 4), ("odd", 5)])
+    {'odd': [3, 5], 'even': [4]}
+    """
+    groups: dict[Key, list[Item]] = {}
+    for key, item in pairs:
+        groups.setdefault(key, []).append(item)
+    return groups

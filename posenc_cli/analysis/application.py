@@ -17,7 +17,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.backends.base import Arithmetic
+    from posenc_cli.backends.registry import Arithmetic
     from posenc_cli.choice import Choice
     from posenc_cli.encoding.request import Request
     from posenc_cli.numerics.arrays import StoredRows

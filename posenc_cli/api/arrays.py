@@ -18,7 +18,7 @@ from posenc_cli.api.arguments import (
 from posenc_cli.choice import Choice, parameters_by_scheme
 from posenc_cli.frameworks import BY_NAME, as_numpy, format_name, framework_of, made_array
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT32, REAL_DTYPES, DType
-from posenc_cli.numerics.lines import large_or_small
+from posenc_cli.numerics.memory import large_or_small
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

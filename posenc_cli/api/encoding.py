@@ -1,10 +1,12 @@
-"""Encodings as arrays: rows, tables of cosines and sines, frequencies and biases."""
+"""Encodings as arrays: rows, tables of cosines and sines, frequencies, biases, resized tables."""
 
 from __future__ import annotations
 
 import warnings
 from math import lcm
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
+
+import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.api.arguments import (
@@ -16,31 +18,41 @@ from posenc_cli.api.arguments import (
     PositionsLike,
     argument_text,
     checked_choice,
+    checked_count,
     choice_of,
     given_positions,
     in_arguments,
     model_encoding,
     number_format,
+    plain_value,
+    type_text,
 )
-from posenc_cli.api.arrays import array_like, delivered, format_of_result
-from posenc_cli.backends.base import ARITHMETICS, Arithmetic
+from posenc_cli.api.arrays import array_like, delivered, format_of_result, is_array, loaded_array
+from posenc_cli.backends.registry import ARITHMETICS, Arithmetic
+from posenc_cli.configs import library
 from posenc_cli.encoding import blocks as block_rules
 from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Plan, Request, check_domain
+from posenc_cli.encoding.resizing import Resizing, Sides
 from posenc_cli.encoding.scores import score_rule, scores_of_heads
-from posenc_cli.numerics.lru_cache import LRUCache
+from posenc_cli.formulas.alibi import SlopesRule, exact_slopes
+from posenc_cli.formulas.declare import Scheme
+from posenc_cli.formulas.learned import METHODS, RESIZE_ARITHMETICS, Method, ResizeArithmetic
+from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES
+from posenc_cli.numerics.memory import LRUCache
 from posenc_cli.records import replace
 from posenc_cli.rotary.lengths import depends_on_length
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from posenc_cli.choice import Choice
-    from posenc_cli.numerics.arrays import StoredArray
+    from posenc_cli.configs.library import Preset
+    from posenc_cli.numerics.arrays import Reals, StoredArray
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.positions import Positions
 
@@ -350,8 +362,7 @@ def frequencies(
     >>> frequencies("rope", dim=4)
     array([1.  , 0.01])
     """
-    choice = choice_of(encoding, None, parameters)
-    bound = choice.encoding().bound
+    bound = choice_of(encoding, None, parameters).encoding().bound
     waves = bound.content.waves
     if waves is None:
         raise ArgumentError(f"encoding {bound.scheme.name!r} has no frequencies")
@@ -430,3 +441,116 @@ def from_config(
     ('rope', 500000.0, 'rope_theta')
     """
     return model_encoding(config, layer_type=layer_type, runtime=runtime)
+
+
+def schemes() -> Mapping[str, Scheme]:
+    """Return all schemes by name, built in and installed, with formula, source and parameters.
+
+    >>> rope = schemes()["rope"]
+    >>> rope.kind, rope.parameters["base"].default
+    ('rotary', 10000.0)
+    """
+    plugins = [plugin for plugin in catalogue.installed() if isinstance(plugin, Scheme)]
+    return {**catalogue.BUILT_IN, **{scheme.name: scheme for scheme in plugins}}
+
+
+def models() -> Mapping[str, Preset]:
+    """Return all models by name: title, source, and the config with their encoding.
+
+    >>> models()["gpt2"].config["n_positions"]
+    1024
+    """
+    return {name: library.find(name) for name in library.names()}
+
+
+@in_arguments
+def alibi_slopes(heads: int, *, max_bias: float = 8.0, convention: SlopesRule = "press") -> Reals:
+    """Return the slope of each head of ALiBi, correctly rounded to float64: (heads,).
+
+    Raises: ValueError if an argument is wrong.
+
+    >>> alibi_slopes(4)
+    array([0.25      , 0.0625    , 0.015625  , 0.00390625])
+    """
+    declared = catalogue.BUILT_IN["alibi"].parameters
+    count = declared["heads"].value(plain_value(heads))
+    largest = declared["max_bias"].value(plain_value(max_bias))
+    rule = declared["slopes"].value(convention)
+    return np.array(exact_slopes(count, max_bias=largest, rule=rule))
+
+
+@in_arguments
+def resize(
+    table: ArrayLike,
+    positions: int | None = None,
+    *,
+    grid: tuple[Sides, Sides] | None = None,
+    method: Method | None = None,
+    prefix: int = 0,
+    antialias: bool = False,
+    interpolate_offset: float = 0.0,
+    arithmetic: ResizeArithmetic = "exact",
+) -> ArrayLike:
+    """Resize a learned table to another number of positions, as torch's ``interpolate`` does.
+
+    Args:
+        table: (rows, d) or (1, rows, d), an array or a tensor.
+        positions: the number of rows of the result, without the prefix. Or give ``grid``, ((A, B),
+            (C, D)): A rows of B positions become C rows of D.
+        method: ``linear``, ``bicubic``, ``nearest`` or ``nearest-exact``; by default bicubic for a
+            grid, else linear.
+        prefix: the number of first rows that are kept unchanged, such as class and register tokens.
+        antialias: the argument of torch's ``interpolate``, which timm sets.
+        interpolate_offset: DINOv2's offset: scale by (C + offset)/A and (D + offset)/B.
+        arithmetic: ``exact``, correctly rounded, or ``float32`` or ``float64``: computed by
+            torch, which must be installed.
+
+    Returns: the rows in the format of the table, (…, rows, d).
+
+    Raises: ValueError if an argument is wrong, or the table has another number of rows.
+
+    >>> import numpy as np
+    >>> resize(np.array([[0.0], [1.0]]), 4)
+    array([[0.  ],
+           [0.25],
+           [0.75],
+           [1.  ]])
+    """
+    if not is_array(table):
+        raise ArgumentError(f"table: must be an array or a tensor, not {type_text(table)}")
+    loaded = loaded_array(table, "table")
+    resizing = Resizing.of(
+        loaded.values.shape,
+        "table",
+        length=None if positions is None else checked_count("positions", positions),
+        grid=_grids(grid),
+        method=None if method is None else checked_choice("method", method, METHODS),
+        prefix=checked_count("prefix", prefix, 0),
+        antialias=bool(antialias),
+        interpolate_offset=_offset(interpolate_offset),
+    )
+    checked_choice("arithmetic", arithmetic, RESIZE_ARITHMETICS)
+    stored = REAL_DTYPES.get(loaded.dtype, FLOAT64)
+    rows = resizing.checked(loaded.values, "table")
+    blocks = list(resizing.blocks(rows, stored, arithmetic))
+    values: Any = np.concatenate(blocks).reshape(*loaded.values.shape[:-2], resizing.rows, -1)
+    resized: ArrayLike = array_like(values, table, stored)
+    return resized
+
+
+def _grids(given: Any) -> tuple[Sides, Sides] | None:
+    if given is None:
+        return None
+    try:
+        (a, b), (c, d) = given
+    except (TypeError, ValueError):
+        a = b = c = d = 0
+    if not all(isinstance(side, int | np.integer) and side > 0 for side in (a, b, c, d)):
+        raise ArgumentError(f"grid {given!r}: must be ((A, B), (C, D)), whole numbers from 1")
+    return (int(a), int(b)), (int(c), int(d))
+
+
+def _offset(given: object) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < 1:
+        raise ArgumentError(f"interpolate_offset {given!r}: must be a number from 0 to below 1")
+    return float(given)

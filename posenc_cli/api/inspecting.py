@@ -50,10 +50,7 @@ class InspectionReport(NotebookReport, Record):
 
         Raises: KeyError if there is none.
         """
-        for known in self.inspections[0].properties:
-            if known.name == name:
-                return known
-        raise KeyError(name)
+        return {known.name: known for known in self.inspections[0].properties}[name]
 
     def as_json(self) -> dict[str, Any]:
         """Return the output of ``posenc inspect --json``, as a dict of plain values."""

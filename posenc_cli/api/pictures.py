@@ -304,8 +304,7 @@ class Spectrum(NotebookReport, SpectrumReport):
         return drawn_page(self.picture, _style(width, height, None, theme=theme))
 
     def __str__(self) -> str:
-        typesetter = Typesetter()
-        table = typesetter.table(self.columns, self.rows)
+        table = Typesetter().table(self.columns, self.rows)
         return f"{table}\n{_paragraphs(self.notes(len(self.rows)))}"
 
     def _repr_png_(self) -> bytes:

@@ -22,13 +22,13 @@ from posenc_cli.api.arguments import (
 )
 from posenc_cli.api.arrays import array_like, format_of_result, is_array, loaded_array
 from posenc_cli.api.encoding import fill_values, warn_of_doubts
-from posenc_cli.backends.base import ARITHMETICS, Arithmetic
+from posenc_cli.backends.registry import ARITHMETICS, Arithmetic
 from posenc_cli.encoding.application import rotated_pair
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.frameworks import format_name, framework_of, is_traced, namespace_of
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
-from posenc_cli.numerics.lines import large_or_small
+from posenc_cli.numerics.memory import large_or_small
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
@@ -259,8 +259,8 @@ def _traced(x: Any, applied: AppliedEncoding, dtype: str) -> Any:
     framework: Any = framework_of(x)
     bound, xp = applied.request.encoding.bound, namespace_of(framework, x)
     if bound.scheme.kind == "rotary":
-        places = (int(x.shape[-2]),)
-        found = Rotator(applied.choice, bound.rotation, places, -2).rotated("x", x)
+        rotator = Rotator(applied.choice, bound.rotation, (int(x.shape[-2]),), -2)
+        found = rotator.rotated("x", x)
     else:
         request = applied.choice.requests(precision_beside(x))[0]
         table = array_like(table_of(request, applied.choice), x)

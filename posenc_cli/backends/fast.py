@@ -27,14 +27,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.backends import native
-from posenc_cli.backends.base import Status, WaveFiller
 from posenc_cli.backends.numpy import NumpyBackend
+from posenc_cli.backends.registry import Status, WaveFiller
 from posenc_cli.errors import Unavailable
 from posenc_cli.numerics import cells, halves
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, REAL_DTYPES, DType
 from posenc_cli.numerics.layout import Columns, columns_of, low_of
-from posenc_cli.numerics.lines import CACHED_BYTES, on_lines
-from posenc_cli.numerics.lru_cache import LRUCache
+from posenc_cli.numerics.memory import CACHED_BYTES, LRUCache, on_lines
 from posenc_cli.numerics.phasors import DIGIT_BITS, Phasors
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.numerics.waves import WaveTable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from posenc_cli.backends.base import FrequencyRule, Reduced, ReducedFiller, Status, WaveFiller
+from posenc_cli.backends.registry import FrequencyRule, Reduced, ReducedFiller, Status, WaveFiller
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64, DType
 from posenc_cli.numerics.rounding import narrow, round_to, singles_to_bfloat16
 from posenc_cli.numerics.waves import WaveTable

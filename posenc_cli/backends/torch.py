@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.backends.base import (
+from posenc_cli.backends.registry import (
     Arithmetic,
     FrequencyRule,
     Reduced,

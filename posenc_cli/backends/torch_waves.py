@@ -31,7 +31,7 @@ from posenc_cli.numerics.cells import MARGIN, Scratch, rising_by_one, scattered_
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
 from posenc_cli.numerics.judge import JUDGES_KEPT, Judge
 from posenc_cli.numerics.layout import Columns, Factors, columns_of
-from posenc_cli.numerics.lru_cache import LRUCache
+from posenc_cli.numerics.memory import LRUCache
 from posenc_cli.numerics.phasors import Phasors
 from posenc_cli.numerics.wide import Wide, WideWaves
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from posenc_cli.backends.base import FrequencyRule, Reduced
+    from posenc_cli.backends.registry import FrequencyRule, Reduced
     from posenc_cli.numerics.arrays import (
         Flags,
         Integers,

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from posenc_cli.render.figure import Curves, Figure, Heatmap, Picture
     from posenc_cli.render.html.page import Live, Section
     from posenc_cli.render.style import Style
-    from posenc_cli.render.terminal.blocks import Page
-    from posenc_cli.render.terminal.graphics import Protocol
+    from posenc_cli.render.terminal.blocks import Page, Protocol
 
 
 Graphics = Literal["auto", "blocks", "kitty", "iterm", "sixel", "none"]
@@ -391,7 +390,7 @@ def _shown_picture(
     """Print a figure as pixels, as large as its text version, and return it."""
     from posenc_cli.render.drawing.image import image_bytes
     from posenc_cli.render.style import LARGEST, SMALLEST, Style
-    from posenc_cli.render.terminal.graphics import picture_sequence, through_tmux
+    from posenc_cli.render.terminal.blocks import picture_sequence, through_tmux
 
     page, cell = page_of(look, console), cell_size()
     width, height = (

@@ -42,7 +42,7 @@ from posenc_cli.numerics.bounded import Bounded
 from posenc_cli.numerics.double_double import fast_two_sum, two_sum
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT64, REAL_DTYPES, DType
 from posenc_cli.numerics.fixed_point import CosOrSin, exact_sum
-from posenc_cli.numerics.lru_cache import LRUCache
+from posenc_cli.numerics.memory import LRUCache
 from posenc_cli.numerics.phasors import Phasors
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.records import Record

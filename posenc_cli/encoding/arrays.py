@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from posenc_cli.backends.base import Arithmetic
+    from posenc_cli.backends.registry import Arithmetic
     from posenc_cli.numerics.arrays import Integers, Reals, StoredRows, StoredValues
 
 Numbers = TypeVar("Numbers", "Integers", "Reals")

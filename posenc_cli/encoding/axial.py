@@ -17,14 +17,14 @@ import numpy as np
 from posenc_cli.encoding.arrays import whole_parts
 from posenc_cli.errors import InvalidInput, sizes_text
 from posenc_cli.formulas.declare import AxesFile, Capacity, Waves
-from posenc_cli.numerics.lru_cache import LRUCache
+from posenc_cli.numerics.memory import LRUCache
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from posenc_cli.backends.base import WaveFiller
+    from posenc_cli.backends.registry import WaveFiller
     from posenc_cli.numerics.arrays import Integers, Places, StoredRows
     from posenc_cli.numerics.dtypes import DType
 
@@ -36,7 +36,7 @@ _LAYOUTS_KEPT = 4  # a picture requests a table as a whole and in parts
 class AxialWaves:
     """Cosines and sines of waves that each follow one of several axes.
 
-    Shape: as :class:`posenc_cli.backends.base.WaveFiller`.
+    Shape: as :class:`posenc_cli.backends.registry.WaveFiller`.
     """
 
     def __init__(self, waves: Waves, filler_of: FillerOf) -> None:

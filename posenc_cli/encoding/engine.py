@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, TypeVar
 from posenc_cli.backends import registry
 from posenc_cli.budget import ROOM_FOR_THREADS, has_room
 from posenc_cli.numerics import exact
-from posenc_cli.records import Record, fresh, replace
+from posenc_cli.records import Item, Record, fresh, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from posenc_cli.backends.base import Arithmetic, Backend, ReducedFiller, WaveFiller
+    from posenc_cli.backends.registry import Arithmetic, Backend, ReducedFiller, WaveFiller
     from posenc_cli.formulas.declare import Waves
     from posenc_cli.numerics.arrays import Integers, StoredRows
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
 
-Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 THREADS_FROM = 1 << 23

@@ -38,7 +38,7 @@ from posenc_cli.numerics.waves import WaveTable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from posenc_cli.backends.base import Arithmetic, Reduced, WaveFiller
+    from posenc_cli.backends.registry import Arithmetic, Reduced, WaveFiller
     from posenc_cli.formulas.declare import Growth, Waves
     from posenc_cli.numerics.arrays import (
         Flags,
@@ -64,7 +64,7 @@ _SHORTENED = Context(60, ROUND_HALF_EVEN, MIN_EMIN, MAX_EMAX, capitals=1, clamp=
 class GrowingWaves:
     """Fills columns with cosines and sines whose amplitude depends on the position.
 
-    Shape: as :class:`posenc_cli.backends.base.WaveFiller`.
+    Shape: as :class:`posenc_cli.backends.registry.WaveFiller`.
     """
 
     def __init__(self, waves: Waves, still: WaveFiller, arithmetic: Arithmetic) -> None:

@@ -3,33 +3,41 @@
 This module selects the rows to resize (after a prefix, along one axis or on a grid), splits the
 result into blocks, and chooses between exact numbers and torch itself.
 
+It interpolates by the rules of torch's ``interpolate``, in exact numbers. With
+``align_corners=False`` row i of ``target`` is read at (i + 1/2) · source/target − 1/2. All of this
+is rational, and is held as integers.
+
 Imports NumPy: import it only where something is computed.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import isqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posenc_cli.backends.torch import library
-from posenc_cli.encoding.interpolation import ResizedAxis
-from posenc_cli.encoding.methods import NEAREST, Method, ResizeArithmetic
 from posenc_cli.errors import InvalidInput
-from posenc_cli.numerics.blends import Blend
-from posenc_cli.numerics.lru_cache import LRUCache
+from posenc_cli.numerics.blends import Blend, RationalWeights
+from posenc_cli.numerics.memory import LRUCache
 from posenc_cli.numerics.rounding import narrow
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from posenc_cli.numerics.arrays import Floats, NumberArray, StoredRows
+    from posenc_cli.formulas.learned import Method, ResizeArithmetic
+    from posenc_cli.numerics.arrays import Floats, Integers, NumberArray, StoredRows
     from posenc_cli.numerics.dtypes import DType
+
 
 Sides = tuple[int, int]
 """Rows and columns of a grid of positions, in row-major order."""
+
+_NEAREST = "nearest", "nearest-exact"
+"""The methods that repeat rows and do not blend them."""
 
 _SIDES = "source", "target"
 _BLOCK_VALUES, _MOST_OUTPUTS = 1 << 16, 1 << 10
@@ -79,9 +87,9 @@ class Resizing(Record):
             raise InvalidInput(f"--len and --grid: {given}; give one of the two")
         if method is None:
             method = "linear" if grid is None else "bicubic"
-        if method in NEAREST and antialias:
+        if method in _NEAREST and antialias:
             raise InvalidInput(f"--antialias cannot go with --method {method}")
-        if interpolate_offset and (grid is None or method in NEAREST):
+        if interpolate_offset and (grid is None or method in _NEAREST):
             raise InvalidInput("--interpolate-offset needs --grid, and --method bicubic or linear")
         rows = _rows_of(shape, name)
         if prefix >= rows:
@@ -165,7 +173,7 @@ class Resizing(Record):
             with np.errstate(over="ignore"):
                 resized = self._by_torch(table.astype(form))
             yield narrow(resized.astype(np.float64), None, dtype)
-        elif self.method in NEAREST:
+        elif self.method in _NEAREST:
             for block in self._nearest(table, outputs):
                 yield narrow(block.astype(np.float64), None, dtype)
         else:
@@ -203,7 +211,7 @@ class Resizing(Record):
         sources, targets = ([getattr(axis, side) for axis in self.axes] for side in _SIDES)
         scales = [axis.scale for axis in self.axes]
         mode, more = str(self.method), dict[str, Any]()
-        if self.method not in NEAREST:
+        if self.method not in _NEAREST:
             more = {"align_corners": False, "antialias": self.antialias}
             if len(sources) == 1 and (self.antialias or mode == "bicubic"):
                 sources, targets, scales = [1, *sources], [1, *targets], [1.0, *scales]
@@ -257,3 +265,115 @@ def _check_grid(rows: int, prefix: int, old: Sides, new: Sides, name: str) -> No
 
 def _text(grid: Sides) -> str:
     return "x".join(map(str, grid))
+
+
+_SUPPORT = {"linear": 1, "bicubic": 2}
+"""How many rows a method's kernel reaches on each side."""
+
+
+class ResizedAxis(Record):
+    """An axis of ``source`` rows that becomes one of ``target`` rows.
+
+    ``offset`` is DINOv2's ``interpolate_offset``. Coordinates are then scaled by (target + offset)
+    / source, a float64, instead of target / source.
+    """
+
+    source: int
+    target: int
+    offset: float = 0.0
+
+    @property
+    def scale(self) -> float | None:
+        """The ``scale_factor`` passed to torch, or None if the size is passed."""
+        return (self.target + self.offset) / self.source if self.offset else None
+
+    @property
+    def step(self) -> Fraction:
+        """Rows of the source per row of the target."""
+        if self.scale is None:
+            return Fraction(self.source, self.target)
+        return 1 / Fraction(self.scale)
+
+    def nearest(self, method: Method, first: int, last: int) -> Integers:
+        """Return the rows that target rows ``first`` … ``last`` − 1 repeat.
+
+        Shape: (last − first,).
+        """
+        doubled = 2 * np.arange(first, last) + (method == "nearest-exact")
+        return np.minimum(doubled * self.source // (2 * self.target), self.source - 1)
+
+    def weights(
+        self, method: Method, first: int, last: int, *, antialias: bool
+    ) -> tuple[Integers, RationalWeights]:
+        """Return the rows that contribute to some target rows, and their weights.
+
+        If the axis keeps its length, each row is itself. With ``antialias`` the kernel is as wide
+        as the step if that is longer than a row. It is normalized, ends where the table ends, and
+        its cubic has a = −1/2 instead of −3/4.
+
+        Shapes: (last − first, taps) each.
+        """
+        outputs = range(first, last)
+        kept = self.source == self.target and (antialias or method == "linear" or not self.offset)
+        if kept:
+            ones = RationalWeights.of([[1]] * len(outputs), [1] * len(outputs))
+            return np.arange(first, last)[:, None], ones
+        if antialias:
+            taps = [self._antialiased(method, output) for output in outputs]
+        elif method == "linear":
+            taps = [self._linear(output) for output in outputs]
+        else:
+            taps = [self._cubic(output) for output in outputs]
+        longest = max(len(numerators) for _, numerators, _ in taps)
+        rows, numerators, denominators = [], [], []
+        for start, own, denominator in taps:
+            rows.append(range(start, start + longest))
+            numerators.append([*own, *[0] * (longest - len(own))])
+            denominators.append(denominator)
+        return np.clip(rows, 0, self.source - 1), RationalWeights.of(numerators, denominators)
+
+    def _place(self, output: int) -> tuple[int, int]:
+        """Return the place in the source where a target row is read, as a fraction."""
+        above, below = self.step.as_integer_ratio()
+        return (2 * output + 1) * above - below, 2 * below
+
+    def _linear(self, output: int) -> tuple[int, Sequence[int], int]:
+        """Return the first of a target row's taps, their numerators, and the denominator."""
+        place, unit = self._place(output)
+        start, share = divmod(place, unit)
+        return start, (unit - share, share), unit
+
+    def _cubic(self, output: int) -> tuple[int, Sequence[int], int]:
+        place, unit = self._place(output)
+        start = min(place // unit, self.source - 1)
+        after = min(max(place - start * unit, 0), unit)
+        before = unit - after
+        # The cubic convolution kernel with a = −3/4 at 1 + t, t, 1 − t and 2 − t, times 4.
+        numerators = (
+            -3 * after * before**2,
+            5 * after**3 - 9 * after**2 * unit + 4 * unit**3,
+            5 * before**3 - 9 * before**2 * unit + 4 * unit**3,
+            -3 * after**2 * before,
+        )
+        return start - 1, numerators, 4 * unit**3
+
+    def _antialiased(self, method: Method, output: int) -> tuple[int, Sequence[int], int]:
+        above, below = self.step.as_integer_ratio()
+        centre, unit = (2 * output + 1) * above, 2 * max(above, below)
+        reach = _SUPPORT[method] * unit
+        start = max(0, (centre - reach - below) // (2 * below) + 1)
+        stop = min(self.source, -((below - centre - reach) // (2 * below)))
+        kernel = _keys if method == "bicubic" else lambda away, unit: unit - away  # a triangle
+        numerators = [
+            kernel(abs((2 * row + 1) * below - centre), unit) for row in range(start, stop)
+        ]
+        return start, numerators, sum(numerators)
+
+
+def _keys(distance: int, unit: int) -> int:
+    """Return Keys' cubic convolution, a = −1/2, times 2 · unit³."""
+    if distance < unit:
+        return 3 * distance**3 - 5 * distance**2 * unit + 2 * unit**3
+    if distance < 2 * unit:
+        return -(distance**3) + 5 * distance**2 * unit - 8 * distance * unit**2 + 4 * unit**3
+    return 0

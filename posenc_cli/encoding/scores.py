@@ -207,10 +207,8 @@ def _formula_rule(content: Bias, precision: Precision, engine: Engine) -> ScoreR
 
     rounded, parts = Rounding(engine.arithmetic), content.denominator
     coefficients = content.coefficients(rounded.namespace)
-    if isinstance(coefficients, tuple):
-        coefficients = tuple(map(rounded, coefficients))
-    else:
-        coefficients = rounded(coefficients)
+    several = isinstance(coefficients, tuple)
+    coefficients = tuple(map(rounded, coefficients)) if several else rounded(coefficients)
 
     @lru_cache(maxsize=1)
     def profile(indices: bytes) -> Floats:

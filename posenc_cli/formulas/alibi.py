@@ -93,8 +93,7 @@ def _of_one_head(slope: float, limit: float, given: dict[str, Any]) -> Iterator[
         near = [head for head, own in enumerate(slopes) if abs(own / slope - 1) <= limit]
         fits = fits or bool(near)
         for head in near[:1]:
-            params = {**given, "heads": heads}
-            yield Guess(params, cost=1.2 + 0.01 * rank, notes=(note,), head=head)
+            yield Guess({**given, "heads": heads}, cost=1.2 + 0.01 * rank, notes=(note,), head=head)
     if not fits:
         first = exact_slopes(_HEADS[0], max_bias=_USUAL, rule="press")[0]
         yield Guess(

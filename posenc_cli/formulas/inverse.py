@@ -126,7 +126,9 @@ class MeasuredScores(Record):
         return int(self.values.shape[0])
 
     def of_distances(self, xp: Any) -> tuple[Any, Any] | None:
-        """Return the distances seen, ascending, and their values; None if both sides differ.
+        """Return the distances seen, ascending from 0, and their values; None if both sides differ.
+
+        It is also None if fewer than three distances are seen, or not 0.
 
         Shapes: (m,) and (heads, m).
         """
@@ -146,7 +148,7 @@ class MeasuredScores(Record):
             difference = xp.abs(self.values[:, right][:, same] - values[:, at[same]])
             if difference.max(initial=0) > ALIKE * xp.abs(values).max():
                 return None
-        return where, values
+        return (where, values) if where.size >= 3 and where[0] == 0 else None
 
 
 ALIKE = 1e-5

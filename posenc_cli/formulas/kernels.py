@@ -58,7 +58,7 @@ def _fitted_kernels(
     if sided is None:
         return
     where, values = sided
-    if where.size < 3 or where[0] != 0 or where[1] != 1 or xp.abs(values[:, 0]).max() > 1e-9:
+    if where[1] != 1 or xp.abs(values[:, 0]).max() > 1e-9:
         return
     slack = measured.rounding * float(xp.abs(values).max())
     if (values[:, 1:] >= 0).any() or (xp.diff(values, axis=1) > slack).any():
@@ -164,8 +164,6 @@ def _sandwich_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
         return
     where, values = sided
     limit = measured.rounding + 1e-6
-    if where.size < 3 or where[0] != 0:
-        return
     counts = (8, 12, 16, 1, 2, 4, 32) if measured.single else (measured.heads,)
     for heads in counts:
         ratios = heads / (8 * xp.arange(1, measured.heads + 1))
@@ -174,8 +172,7 @@ def _sandwich_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
             continue
         for given in _cosines(xp, where, shared[0], limit, single=measured.single):
             cost = _RARER + 0.1 * (given["base"] != KNOWN_BASES[0])
-            head = 0 if measured.single else None
-            yield Guess({"heads": heads, **given}, cost=cost, head=head)
+            yield Guess({"heads": heads, **given}, cost=cost, head=0 if measured.single else None)
 
 
 def _cosines(

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import (
@@ -30,6 +30,16 @@ from posenc_cli.formulas.parameters import (
     WeightsFile,
 )
 from posenc_cli.positions import LARGEST_POSITION
+
+Method = Literal["linear", "bicubic", "nearest", "nearest-exact"]
+"""How values between rows are computed; ``linear`` on a grid is torch's ``bilinear``."""
+
+METHODS: tuple[Method, ...] = get_args(Method)
+
+ResizeArithmetic = Literal["exact", "float32", "float64"]
+"""Correctly rounded values, or the values that torch computes in a format."""
+
+RESIZE_ARITHMETICS: tuple[ResizeArithmetic, ...] = get_args(ResizeArithmetic)
 
 LARGEST_TABLE = 2**31 - 1
 _T5 = "Raffel et al. 2020, arXiv:1910.10683 §2.1"

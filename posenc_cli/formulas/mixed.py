@@ -13,10 +13,9 @@ from typing import Annotated, Any
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Coordinates, Rotation, Waves, rotary
-from posenc_cli.formulas.draws import uniform
 from posenc_cli.formulas.grids import Grid, grid_capacity, image_sides
 from posenc_cli.formulas.inverse import no_guesses
-from posenc_cli.formulas.parameters import Dim, Param
+from posenc_cli.formulas.parameters import Dim, Param, uniform
 from posenc_cli.formulas.rotary import PairLayout, rotated_dim
 from posenc_cli.positions import LARGEST_POSITION
 

@@ -59,8 +59,7 @@ def rope(
     >>> rope.bind({"dim": "8"}).content.waves.count
     4
     """
-    rotated = rotated_dim(dim, partial)
-    return Rotation(plain_waves(rotated, base), layout)
+    return Rotation(plain_waves(rotated_dim(dim, partial), base), layout)
 
 
 @rotary(

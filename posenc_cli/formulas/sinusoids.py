@@ -24,9 +24,8 @@ from posenc_cli.formulas.declare import (
     relative,
     within_length,
 )
-from posenc_cli.formulas.draws import uniform, uniform_parts
 from posenc_cli.formulas.inverse import Guess, Measured, ladder_bases, no_guesses
-from posenc_cli.formulas.parameters import Base, Dim, Param, SequenceLength
+from posenc_cli.formulas.parameters import Base, Dim, Param, SequenceLength, uniform, uniform_parts
 from posenc_cli.formulas.rotary import ladder, plain_waves
 from posenc_cli.numerics.double_double import quotient
 from posenc_cli.numerics.placements import Function, Placement

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.errors import PosencError
-from posenc_cli.formulas.draws import uniform
 from posenc_cli.formulas.inverse import (
     DOUBLE,
     KNOWN_BASES,
@@ -29,7 +28,7 @@ from posenc_cli.formulas.inverse import (
     written_numbers,
 )
 from posenc_cli.formulas.mixed import rope_mixed
-from posenc_cli.formulas.parameters import as_text
+from posenc_cli.formulas.parameters import as_text, uniform
 from posenc_cli.identification.readings import (
     View,
     bare_views,

@@ -23,7 +23,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from posenc_cli.backends.base import WaveFiller
+    from posenc_cli.backends.registry import WaveFiller
     from posenc_cli.encoding.request import Encoding
     from posenc_cli.inference.tolerance import Tolerance
     from posenc_cli.numerics.arrays import (

@@ -26,8 +26,8 @@ import numpy as np
 
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.double_double import fast_two_sum, product, two_sum
+from posenc_cli.numerics.fixed_point import fixed, two_floats
 from posenc_cli.numerics.fixed_point import pi as fixed_pi
-from posenc_cli.numerics.fixed_point import two_floats
 from posenc_cli.numerics.rounding import narrow_within
 
 if TYPE_CHECKING:
@@ -161,11 +161,7 @@ def numbers(values: Sequence[int | float | Decimal | Fraction]) -> Bounded:
 
     Shape: (number of values,).
     """
-    pairs = []
-    for value in values:
-        numerator, denominator = value.as_integer_ratio()
-        bits = max(0, 256 + denominator.bit_length() - numerator.bit_length())
-        pairs.append(two_floats((numerator << bits) // denominator, bits))
+    pairs = [two_floats(*fixed(value)) for value in values]
     high, low = np.array(pairs, np.float64).reshape(-1, 2).T
     # Numbers that float64 holds are exact; only those with more digits are cut.
     same = [float(h) == value and not n for (h, n), value in zip(pairs, values, strict=True)]

@@ -296,3 +296,10 @@ def two_floats(value: int, bits: int) -> tuple[float, float]:
     if scaled == 0.0 and value:
         return math.copysign(5e-324, value), 0.0
     return scaled, math.ldexp(low, exponent)
+
+
+def fixed(number: Decimal | Fraction | float) -> tuple[int, int]:
+    """Return an integer number · 2^bits, at least 256 bits long, and ``bits``."""
+    numerator, denominator = number.as_integer_ratio()
+    bits = max(0, 256 + denominator.bit_length() - numerator.bit_length())
+    return (numerator << bits) // denominator, bits

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.numerics.lru_cache import LRUCache
+from posenc_cli.numerics.memory import LRUCache
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.numerics.double_double import complex_product, product
-from posenc_cli.numerics.fixed_point import doublings, two_floats
-from posenc_cli.numerics.lru_cache import LRUCache
+from posenc_cli.numerics.fixed_point import doublings, fixed, two_floats
+from posenc_cli.numerics.memory import LRUCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -67,7 +67,7 @@ class Phasors:
             (shift, min(DIGIT_BITS, POSITION_BITS - shift))
             for shift in range(low_bits, POSITION_BITS, DIGIT_BITS)
         )
-        self._scale = two_floats(*_fixed(scale))
+        self._scale = two_floats(*fixed(scale))
         self._lock = threading.RLock()
         self._doublings: list[tuple[Iterator[Doubling], list[Doubling]]] = [
             (doublings(frequency), []) for frequency in self.frequencies
@@ -230,10 +230,3 @@ class Phasors:
         """
         every = slice(None) if waves is None else waves
         return self._scaled(self._product(range(len(self._digits)), positions, every))
-
-
-def _fixed(number: Decimal) -> tuple[int, int]:
-    """Return an integer number · 2^bits, at least 256 bits long, and ``bits``."""
-    numerator, denominator = number.as_integer_ratio()
-    bits = max(0, 256 + denominator.bit_length() - numerator.bit_length())
-    return (numerator << bits) // denominator, bits

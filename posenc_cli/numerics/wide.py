@@ -43,7 +43,7 @@ import numpy as np
 from posenc_cli.numerics.cells import Scratch, rising_by_one
 from posenc_cli.numerics.judge import Doubts, Judge, Table
 from posenc_cli.numerics.layout import Columns, High, low_of
-from posenc_cli.numerics.lru_cache import LRUCache
+from posenc_cli.numerics.memory import LRUCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

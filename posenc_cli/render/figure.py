@@ -15,12 +15,12 @@ import numpy as np
 from posenc_cli.analysis.sampling import CellValues, Wavelengths, spread, steps
 from posenc_cli.choice import LETTERS
 from posenc_cli.errors import InvalidInput
-from posenc_cli.records import Record, replace
-from posenc_cli.render.style import LINE_STYLES, PALETTES
+from posenc_cli.records import Record, items_by_key, replace
+from posenc_cli.render.style import LINE_STYLES, PALETTES, ScaleKind
 from posenc_cli.render.ticks import counted, digits_apart, finite_or_null, label, number, round_step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     Cells: TypeAlias = NDArray[np.float64]  # (rows, columns)
 
 TextOrBytes = TypeVar("TextOrBytes", str, bytes)
-ScaleKind = Literal["sequential", "diverging", "cyclic"]
 
 MOST_PANELS = 256
 """The most panels to prepare: more than fit in a picture at a readable size."""
@@ -593,10 +592,11 @@ def scales_of(shown: Sequence[Shown]) -> list[Scale]:
 
     Raises: InvalidInput if no value of a quantity is finite.
     """
-    quantities: dict[object, list[Shown]] = {}
-    for index, part in enumerate(shown):
-        name = part.heatmap.value_label
-        quantities.setdefault(index if name == ANY_VALUE else name, []).append(part)
+    labels = [part.heatmap.value_label for part in shown]
+    quantities = items_by_key(
+        (index if label == ANY_VALUE else label, part)
+        for index, (label, part) in enumerate(zip(labels, shown, strict=True))
+    )
     scales = {part: scale_of(parts) for parts in quantities.values() for part in map(id, parts)}
     if any(scale.kind == "diverging" for scale in scales.values()):
         scales = {part: _centered_on_zero(scale) for part, scale in scales.items()}
@@ -714,8 +714,6 @@ def _curve_text(curve: Curve) -> str:
     return f"{name}{count}, {', '.join(extremes)}"
 
 
-Grouped = TypeVar("Grouped")
-
 _STYLES = math.lcm(len(PALETTES["light"].lines), len(LINE_STYLES))
 """The number of curves that differ in color or dashes."""
 
@@ -730,18 +728,6 @@ def distinct_names(names: Sequence[str]) -> list[str]:
         f"{LETTERS[place : place + 1] or place + 1}: {name}" if names.count(name) > 1 else name
         for place, name in enumerate(names)
     ]
-
-
-def grouped(items: Iterable[Grouped], key: Callable[[Grouped], Hashable]) -> list[list[Grouped]]:
-    """Group items with the same key, in the order of the first of each.
-
-    >>> grouped([3, 4, 5], lambda number: number % 2)
-    [[3, 5], [4]]
-    """
-    groups: dict[Hashable, list[Grouped]] = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return [*groups.values()]
 
 
 def check_distinguishable(places: Sequence[int]) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from posenc_cli.analysis.head_patterns.head_targets import target_of
-from posenc_cli.analysis.head_patterns.heads import HeadRequirement, HeadsRequest
+from posenc_cli.analysis.head_patterns.heads import HeadRequirement, HeadsRequest, target_of
 from posenc_cli.analysis.head_patterns.position_scores import HeadEncoding
 from posenc_cli.catalogue import BUILT_IN, find
 from posenc_cli.choice import choice_of_schemes

@@ -604,7 +604,7 @@ from decimal import Decimal
 import numpy as np
 from posenc_cli.backends import fast, native
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
-from posenc_cli.numerics.lines import on_lines
+from posenc_cli.numerics.memory import on_lines
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.numerics.waves import WaveTable
 library = native.loaded_library()

@@ -19,7 +19,7 @@ from benchmarks.measuring import Goal, Measurement, Section, Spread, Timings, pa
 from benchmarks.posenc_tables import BASE, DIM, Work, engine
 from benchmarks.report import as_plain, as_text, performance_markdown
 from posenc_cli.backends import registry
-from posenc_cli.backends.base import Status
+from posenc_cli.backends.registry import Status
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")

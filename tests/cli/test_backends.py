@@ -11,7 +11,7 @@ import pytest
 
 from posenc_cli import __version__
 from posenc_cli.backends import registry
-from posenc_cli.backends.base import Status
+from posenc_cli.backends.registry import Status
 
 
 def described(call):
@@ -35,7 +35,7 @@ def test_version_lists_every_backend_where_more_is_asked_for(call):
 
 
 def _with_devices(monkeypatch, *devices):
-    from posenc_cli.backends.base import Status
+    from posenc_cli.backends.registry import Status
     from posenc_cli.backends.torch import TorchBackend
 
     there = Status(True, "2.9", devices, "torch")

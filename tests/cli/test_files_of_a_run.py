@@ -266,9 +266,9 @@ OWN = {
     "configs/nonrotary.py",
     "configs/position_rules.py",
     "inference/candidates.py",
-    "render/colors.py",  # data of posenc's own
+    "render/style.py",  # data of posenc's own
     "render/html/page.py",
-    "render/terminal/graphics.py",  # a picture in memory
+    "render/terminal/blocks.py",  # a picture in memory
     "loading.py",  # code, here and in the process of a function
     "vectors/pack_readers.py",  # programs of posenc's own
     "experiments/corpus.py",  # a text of posenc's own

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from posenc_cli.cli import progress
+from posenc_cli.cli import console
 from tests.matrices import request
 from tests.processes import PATIENCE, spawn
 
@@ -27,18 +27,18 @@ def content(matrix):
 
 @pytest.mark.parametrize("patience", [-1.0, 1e9])
 def test_a_bar_appears_after_a_moment_and_changes_nothing(patience, monkeypatch):
-    monkeypatch.setattr(progress, "PATIENCE", patience)
+    monkeypatch.setattr(console, "PATIENCE", patience)
     matrix = request("rope", "0:20000").plan().matrix()
     stream = Terminal()
-    assert content(progress.with_progress(matrix, stream)) == content(matrix)
+    assert content(console.with_progress(matrix, stream)) == content(matrix)
     assert ("%" in stream.getvalue()) == (patience < 0)
 
 
 @pytest.mark.slow
 def test_a_terminal_sees_the_bar_of_a_long_job_and_a_pipe_does_not(tmp_path):
     impatient = (
-        "import sys\nfrom posenc_cli.cli import progress\nfrom posenc_cli.cli.exits import main\n"
-        "progress.PATIENCE = -1.0  # any job is a long one\nsys.exit(main(sys.argv[1:]))"
+        "import sys\nfrom posenc_cli.cli import console\nfrom posenc_cli.cli.exits import main\n"
+        "console.PATIENCE = -1.0  # any job is a long one\nsys.exit(main(sys.argv[1:]))"
     )
     command = [sys.executable, "-c", impatient, "generate", "-s", "learned", "-l", "20000"]
     command += ["-d", "64", "--set", "extend=random", "-o", "/dev/null", "--format", "npy"]
@@ -61,6 +61,6 @@ def test_a_terminal_sees_the_bar_of_a_long_job_and_a_pipe_does_not(tmp_path):
 
 def test_row_labels_survive(tmp_path):
     matrix = request("rope", "3:6").plan().matrix()
-    wrapped = progress.with_progress(matrix, Terminal())
+    wrapped = console.with_progress(matrix, Terminal())
     assert list(wrapped.row_labels()) == [3, 4, 5]
     assert np.array_equal(wrapped.shape, matrix.shape)

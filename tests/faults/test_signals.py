@@ -280,8 +280,8 @@ def fill(keyboard: int) -> None:
 
 
 WITH_BAR = """
-from posenc_cli.cli import progress
-progress.PATIENCE = -1.0  # any job is a long one
+from posenc_cli.cli import console
+console.PATIENCE = -1.0  # any job is a long one
 from posenc_cli.__main__ import entry_point
 entry_point()
 """

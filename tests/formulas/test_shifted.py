@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from posenc_cli.errors import InvalidInput
-from posenc_cli.formulas.draws import uniform, uniform_parts
+from posenc_cli.formulas.parameters import uniform, uniform_parts
 from tests import tolerances
 from tests.matrices import matrix, request
 

@@ -10,7 +10,7 @@ import pytest
 
 from posenc_cli.numerics import judge, phasors
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
-from posenc_cli.numerics.lru_cache import LRUCache
+from posenc_cli.numerics.memory import LRUCache
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.numerics.waves import WaveTable
 

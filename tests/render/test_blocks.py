@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from posenc_cli.render.colors import color_map
+from posenc_cli.render.style import color_map
 from posenc_cli.render.terminal.blocks import (
     GAP,
     Medium,

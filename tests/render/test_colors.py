@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from posenc_cli.errors import InvalidInput
-from posenc_cli.render.colors import (
+from posenc_cli.render.style import (
+    LINE_STYLES,
+    PALETTES,
     _stored_maps,
     color_map,
     default_map,
 )
-from posenc_cli.render.style import LINE_STYLES, PALETTES
 
 _CONES_OF_LAB = np.array(
     [

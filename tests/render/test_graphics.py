@@ -12,7 +12,7 @@ from PIL import Image
 
 from posenc_cli.render.drawing.image import image_bytes
 from posenc_cli.render.style import Style
-from posenc_cli.render.terminal.graphics import picture_sequence, through_tmux
+from posenc_cli.render.terminal.blocks import picture_sequence, through_tmux
 
 
 def png_of(pixels: np.ndarray) -> bytes:

@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from posenc_cli.render.colors import color_map
 from posenc_cli.render.figure import Axis, Curve, Curves, Heatmap, Panels
 from posenc_cli.render.html import page as html
 from posenc_cli.render.html.html_plots import packed, png_bytes
 from posenc_cli.render.html.page import Section, page_bytes
+from posenc_cli.render.style import color_map
 
 LARGEST = 300_000
 VOID = {"meta", "img", "input", "br"}

@@ -22,7 +22,6 @@ from PIL import Image
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
-from posenc_cli.render.colors import color_map
 from posenc_cli.render.drawing.image import Drawing, _settings, drawn_page, image_bytes, png_of
 from posenc_cli.render.figure import (
     Axis,
@@ -35,7 +34,7 @@ from posenc_cli.render.figure import (
     Panels,
     scale_of,
 )
-from posenc_cli.render.style import Style
+from posenc_cli.render.style import Style, color_map
 
 SMALL = Style(width=480, height=320, dpi=100)
 

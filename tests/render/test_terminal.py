@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
-from posenc_cli.render.colors import color_map
 from posenc_cli.render.figure import Axis, Band, Curve, Curves, Figure, Heatmap, Panels
+from posenc_cli.render.style import color_map
 from posenc_cli.render.terminal.blocks import Medium, Page, width_of
 from posenc_cli.render.terminal.text_pictures import LOWEST, NARROWEST, picture_text
 from tests.examples import examples

@@ -180,8 +180,7 @@ def distinct_rows(blocks: Iterable[StoredRows], count: int) -> DistinctRows:
     # Within a group rows ascend, so the second one is the group's first repetition.
     seconds = order[1:][same]
     place = int(np.flatnonzero(same)[np.argmin(seconds)])
-    first = int(order[place]), int(order[place + 1])
-    return DistinctRows(count - int(same.sum()), first)
+    return DistinctRows(count - int(same.sum()), (int(order[place]), int(order[place + 1])))
 
 
 def _comparable_bits(block: StoredRows) -> StoredRows:

@@ -300,9 +300,10 @@ def _inspection(
 ) -> Inspection:
     inspected = subject.inspected
     extremes = extremes_of(inspected)
-    known: dict[str, Property] = {}
-    known["bounded"] = bounded(subject, extremes)
-    known["defined-beyond"] = _defined_beyond(subject)
+    known = {
+        "bounded": bounded(subject, extremes),
+        "defined-beyond": _defined_beyond(subject),
+    }
     if extremes.not_finite is None:
         step()
         known["unique"] = _unique(subject)
@@ -509,8 +510,7 @@ def _relative(subject: InspectedEncoding, judged: Verdict) -> Property:
         )
         return Property("relative", True, 0.0, None, reason=reason)
     if subject.unused:
-        reason = SAME_EVERYWHERE
-        return Property("relative", True, 0.0, None, "proved", reason)
+        return Property("relative", True, 0.0, None, "proved", SAME_EVERYWHERE)
     sample: Sampled | None = None
     reason = judged.proof or f"all {judged.all_pairs} pairs of positions were measured"
     if not judged.measured_all:

@@ -595,6 +595,5 @@ def layers_to_plan(resolved: Resolved, layer_type: str | None) -> Layers:
     if layer_type is not None:
         return resolved.layer(layer_type)
     far = [each for each in resolved.layers if each.scheme != "nope" and not each.slides]
-    near = [each for each in resolved.layers if each.slides]
-    alone = far or near
+    alone = far or [each for each in resolved.layers if each.slides]
     return alone[0] if len(alone) == 1 else resolved.layer(None)

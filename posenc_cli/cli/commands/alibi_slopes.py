@@ -7,7 +7,6 @@ from itertools import product, zip_longest
 from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli import catalogue
-from posenc_cli.analysis.slopes import Slopes
 from posenc_cli.cli.choosing import SourceOptions, choice_of_config, in_order, resolved_config
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
@@ -20,7 +19,8 @@ from posenc_cli.cli.options import (
 )
 from posenc_cli.cli.pictures import IMAGES, PictureOptions, image_format, show
 from posenc_cli.errors import InvalidInput, abbreviated
-from posenc_cli.records import replace
+from posenc_cli.formulas.alibi import SlopesRule, exact_slopes
+from posenc_cli.records import Record, replace
 from posenc_cli.render.reports.value_report import value_fields, value_text
 
 if TYPE_CHECKING:
@@ -28,6 +28,54 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.values import ValueReport
     from posenc_cli.render.figure import Curves
+
+
+class Slopes(Record):
+    """The slopes of ALiBi for some heads, by a convention.
+
+    ``source`` is the model or config that states them. With ``in_bfloat16`` they are rounded to
+    bfloat16.
+    """
+
+    heads: int
+    max_bias: float
+    convention: SlopesRule
+    values: tuple[float, ...]
+    source: str = ""
+    in_bfloat16: bool = False
+
+    @classmethod
+    def of(cls, heads: int, max_bias: float, convention: SlopesRule) -> Slopes:
+        """Return the exact slopes."""
+        values = exact_slopes(heads, max_bias=max_bias, rule=convention)
+        return cls(heads, max_bias, convention, tuple(values))
+
+    def rounded(self) -> Slopes:
+        """Return the slopes in bfloat16, which has 8 significant bits; ties go to the even number.
+
+        >>> Slopes.of(3, 8.0, "press").rounded().values
+        (0.0625, 0.00390625, 0.25)
+        """
+        parts = map(math.frexp, self.values)
+        values = tuple(math.ldexp(round(part * 256), power - 8) for part, power in parts)
+        return replace(self, values=values, in_bfloat16=True)
+
+    @property
+    def label(self) -> str:
+        """The text that distinguishes them from other slopes."""
+        heads = f"{self.heads} head{'s' if self.heads > 1 else ''}"
+        prefix = f"{self.source}: " if self.source else ""
+        rounded = ", rounded to bfloat16" if self.in_bfloat16 else ""
+        return f"{prefix}{heads} ({self.convention}, max_bias={self.max_bias:g}{rounded})"
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The slopes and their source, for JSON."""
+        asked = {"heads": self.heads, "convention": self.convention, "max_bias": self.max_bias}
+        source = {"source": self.source} if self.source else {}
+        form = {"format": "bfloat16"} if self.in_bfloat16 else {}
+        return {**source, **form, **asked, "slopes": list(self.values)}
+
 
 FORMATS = {"table": ".txt", "csv": ".csv", "json": ".json"}
 """The output formats, and the file suffix of each."""
@@ -128,16 +176,16 @@ def alibi_slopes(
     if not plot:
         refuse(picture.given, "needs --plot")
     output.prepare()
-    several = {"parts": [slopes.fields for slopes in asked]}
-    fields = several if len(asked) > 1 else asked[0].fields
+    parts = [slopes.fields for slopes in asked]
+    fields = {"parts": parts} if len(parts) > 1 else parts[0]
     if plot:
         json = ("alibi-slopes", fields) if form == "json" else None
         show(_figure(asked), picture, output, console, json=json)
         return 0
     report = None if check is None else _report(check, asked[0])
     if form == "json":
-        fields = fields if report is None else {**value_fields(report), **fields}
-        text = console.json_text("alibi-slopes", fields)
+        checked = {} if report is None else value_fields(report)
+        text = console.json_text("alibi-slopes", {**checked, **fields})
     elif report is not None:
         text = value_text(report, console.typesetter)
     else:
@@ -188,9 +236,10 @@ def _report(file: str, own: Slopes) -> ValueReport:
     from posenc_cli.checks.subjects import read_subject
 
     given = {"heads": own.heads, "max_bias": own.max_bias, "slopes": own.convention}
-    rounding = "bfloat16" if own.in_bfloat16 else ""
     try:
-        return ValueCheck(_SCHEME, given, slopes=read_subject(file), rounding=rounding).report()
+        slopes = read_subject(file)
+        rounding = "bfloat16" if own.in_bfloat16 else ""
+        return ValueCheck(_SCHEME, given, slopes=slopes, rounding=rounding).report()
     except SubjectError as failure:
         raise failure.error from None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from posenc_cli.backends.base import ARITHMETICS, Arithmetic
+from posenc_cli.backends.registry import ARITHMETICS, Arithmetic
 from posenc_cli.choice import Choice
 from posenc_cli.cli.choosing import (
     ComputeOptions,
@@ -17,8 +17,8 @@ from posenc_cli.cli.choosing import (
 )
 from posenc_cli.cli.commands.generate import write_matrix
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.matrices import READ, MatrixOutput
 from posenc_cli.cli.options import LARGEST_SEED, number_format_option, option, whole_option
+from posenc_cli.cli.subjects import READ, MatrixOutput
 from posenc_cli.errors import InvalidInput, quoted_name, sizes_text
 from posenc_cli.files.atomic import check_apart
 from posenc_cli.files.formats import format_of, ready, save

@@ -172,9 +172,11 @@ def compare(
     if positions is None and computed and not all(side.is_rotary for side in sides):
         positions = Positions.contiguous(0, FIRST)
     result = comparison(sides, positions, table=table, head=head, dtype=dtype, tolerance=tol)
-    identities = None
-    if identify and not result.ok and isinstance(result, ArrayComparison):
-        identities = result.identities
+    identities = (
+        result.identities
+        if identify and isinstance(result, ArrayComparison) and not result.ok
+        else None
+    )
     fields = comparison_fields(result, identities)
     if identify:
         known = identities or Identities({}, {})

@@ -9,8 +9,7 @@ from posenc_cli.choice import Choice
 from posenc_cli.cli.choosing import ComputeOptions, ParameterOptions, PositionOptions
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.pictures import FigureOutput, PictureOptions, show
-from posenc_cli.cli.subjects import SeveralSourceOptions, Subjects
-from posenc_cli.cli.views import BUCKETS, CurveOptions
+from posenc_cli.cli.subjects import BUCKETS, CurveOptions, SeveralSourceOptions, Subjects
 from posenc_cli.errors import quoted_name
 
 if TYPE_CHECKING:

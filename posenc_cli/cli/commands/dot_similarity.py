@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from posenc_cli.choice import Choice
 from posenc_cli.cli.choosing import at_first_positions
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.matrices import MatrixOutput
 from posenc_cli.cli.options import number_format_option, option, refuse, whole_option
 from posenc_cli.cli.pictures import IMAGES, ColorPictureOptions, show, wrapped_lines
-from posenc_cli.cli.subjects import Subjects
+from posenc_cli.cli.subjects import MatrixOutput, Subjects
 from posenc_cli.errors import InvalidInput, quoted_name, sizes_text
 from posenc_cli.files.formats import Saved, format_of, save
 from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES, DType

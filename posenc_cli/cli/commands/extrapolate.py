@@ -14,17 +14,15 @@ from posenc_cli import catalogue, interrupts
 from posenc_cli.budget import check_size
 from posenc_cli.choice import parameters_by_scheme, part_names
 from posenc_cli.cli.choosing import ParameterOptions, SchemesOptions, device_name
-from posenc_cli.cli.console import Console
+from posenc_cli.cli.console import Console, steps_shown
 from posenc_cli.cli.options import (
     OptionGroup,
     TestLengths,
     option,
-    settings_of,
     some_of,
     whole_option,
 )
 from posenc_cli.cli.pictures import PictureOptions, PlotOutput
-from posenc_cli.cli.progress import steps_shown
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated
 from posenc_cli.experiments.request import (
     LARGEST_SIZE,
@@ -74,8 +72,7 @@ class TrainedEncodings(Record):
         Raises: InvalidInput if a scheme or a parameter does not exist, or an encoding is given
         twice.
         """
-        given: dict[str, object] = {**parameters.own}
-        given |= settings_of(parameters.settings, given)
+        given = parameters.given
         if not source.scheme and not given:
             return TrainedEncodings(None)
         named = [part_names(name) for name in source.scheme or DEFAULTS]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
-from posenc_cli.backends.base import ARITHMETICS, Arithmetic
+from posenc_cli.backends.registry import ARITHMETICS, Arithmetic
 from posenc_cli.choice import Choice
 from posenc_cli.cli.choosing import LikeChoice, at_first_positions
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.matrices import MatrixOutput
 from posenc_cli.cli.options import Head, TableName, number_format_option, option
+from posenc_cli.cli.subjects import MatrixOutput
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.formats import DEFAULT_OF_SEVERAL, FORMATS, Saved, format_of, save

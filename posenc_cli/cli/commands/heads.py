@@ -11,10 +11,9 @@ from posenc_cli.cli.choosing import (
     ParameterOptions,
     PositionOptions,
 )
-from posenc_cli.cli.console import Console
+from posenc_cli.cli.console import Console, steps_shown
 from posenc_cli.cli.options import TestLengths, option, some_of, whole_option
 from posenc_cli.cli.pictures import PictureOptions, PlotOutput
-from posenc_cli.cli.progress import steps_shown
 from posenc_cli.cli.subjects import Encodings, EncodingSourceOptions
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.context_extension.stretches import NONE, ROPE_STRETCH_NAMES
@@ -128,12 +127,12 @@ def heads(
       posenc heads -s rope -d 32 --target first --out first.png
     """
     output.check(picture)
-    from posenc_cli.analysis.head_patterns.head_targets import target_of
     from posenc_cli.analysis.head_patterns.heads import (
         HeadRequirement,
         HeadsRequest,
         check_requirements,
         findings,
+        target_of,
     )
 
     required = [HeadRequirement.parse(text) for text in require or ()]

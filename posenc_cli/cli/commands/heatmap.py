@@ -7,11 +7,9 @@ from typing import Annotated
 
 from posenc_cli.cli.choosing import check_subject
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.matrices import MatrixFile
 from posenc_cli.cli.options import option
 from posenc_cli.cli.pictures import ColorPictureOptions, FigureOutput, show
-from posenc_cli.cli.subjects import Encodings
-from posenc_cli.cli.views import ViewOptions
+from posenc_cli.cli.subjects import Encodings, MatrixFile, ViewOptions
 from posenc_cli.errors import InvalidInput
 
 _PART = 650, 800

@@ -15,6 +15,8 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json, Verbose, option
 from posenc_cli.errors import InvalidInput, printable_text, quoted_name, sizes_text
 from posenc_cli.formulas.parameters import as_text
+from posenc_cli.records import items_by_key
+from posenc_cli.render.ticks import finite_or_null
 from posenc_cli.render.typesetting import Answer
 
 if TYPE_CHECKING:
@@ -77,10 +79,10 @@ def _tensors_answer(tensors: Sequence[PositionalTensor], count: int, name: str) 
 
 def _groups(tensors: Sequence[PositionalTensor]) -> list[list[PositionalTensor]]:
     """Group tensors that differ only in their layer numbers."""
-    groups: dict[tuple[object, ...], list[PositionalTensor]] = {}
-    for tensor in tensors:
-        likeness = re.sub(r"\d+", "*", tensor.name), tensor.shape, tensor.dtype, tensor.kind
-        groups.setdefault(likeness, []).append(tensor)
+    groups = items_by_key(
+        ((re.sub(r"\d+", "*", tensor.name), tensor.shape, tensor.dtype, tensor.kind), tensor)
+        for tensor in tensors
+    )
     return [*groups.values()]
 
 
@@ -179,7 +181,7 @@ def _fields(result: Identification) -> dict[str, Any]:
         "params": None,
         "layout": None,
         "dtype": result.stored,
-        "residual": nearest and _number(nearest.residual),
+        "residual": nearest and finite_or_null(nearest.residual),
     }
     if result.match is not None:
         fields |= _candidate_fields(result.match)
@@ -203,8 +205,8 @@ def _candidate_fields(candidate: Candidate) -> dict[str, Any]:
         "scheme": candidate.scheme,
         "params": candidate.params,
         "layout": candidate.layout,
-        "residual": _number(candidate.residual),
-        "of_tolerance": _number(candidate.ratio),
+        "residual": finite_or_null(candidate.residual),
+        "of_tolerance": finite_or_null(candidate.ratio),
         "equal": candidate.equal,
         "exact": candidate.exact,
         "fits": candidate.fits,
@@ -246,10 +248,10 @@ def _misfit_rows(census: Census) -> str:
     """Return the rows that do not fit, in the syntax of --positions, for each head."""
     from posenc_cli.positions import Positions, consecutive_ranges
 
-    rows: dict[int, list[int]] = {}
-    for row in census.misfit_rows.tolist():
-        head, query = divmod(row, census.queries) if census.queries else (0, row)
-        rows.setdefault(head, []).append(query)
+    rows = items_by_key(
+        divmod(row, census.queries) if census.queries else (0, row)
+        for row in census.misfit_rows.tolist()
+    )
     texts = {head: str(Positions(consecutive_ranges(queries))) for head, queries in rows.items()}
     if census.queries is None:
         return texts.get(0, "")
@@ -262,21 +264,17 @@ def _largest(census: Census | None) -> dict[str, Any] | None:
         return None
     largest = census.largest
     return {
-        "difference": _number(largest.difference),
+        "difference": finite_or_null(largest.difference),
         "file": largest.file,
         "at": _index(census, largest.at),
-        "value": _number(largest.value),
-        "expected": _number(largest.expected),
+        "value": finite_or_null(largest.value),
+        "expected": finite_or_null(largest.expected),
     }
 
 
 def _index(census: Census, at: tuple[int, ...]) -> list[int]:
     """Return an index into the file; with several heads it is head, query and key."""
     return list(at) if census.queries is None else [*divmod(at[0], census.queries), *at[1:]]
-
-
-def _number(value: float) -> float | None:
-    return value if abs(value) < float("inf") else None
 
 
 def _answer(result: Identification, names: list[str]) -> Answer:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from posenc_cli.checks.requirements import judgements, requirements_of
 from posenc_cli.choice import Choice
 from posenc_cli.cli.check_reports import CheckOutput, CheckRun, ReportForms
-from posenc_cli.cli.console import Console
+from posenc_cli.cli.console import Console, steps_shown
 from posenc_cli.cli.options import Verbose, option, whole_option
-from posenc_cli.cli.progress import steps_shown
 from posenc_cli.cli.subjects import Subjects
 from posenc_cli.errors import InvalidInput, quoted_name
 

@@ -15,7 +15,7 @@ from posenc_cli.cli.options import option
 from posenc_cli.cli.pictures import ColorPictureOptions, PlotOutput
 from posenc_cli.cli.subjects import Encodings
 from posenc_cli.errors import InvalidInput
-from posenc_cli.records import replace
+from posenc_cli.records import items_by_key, replace
 from posenc_cli.render.typesetting import Answer
 
 if TYPE_CHECKING:
@@ -251,8 +251,7 @@ def _verdict_lines(findings: list[OrderFinding]) -> list[str]:
 
 def _random_lines(findings: list[OrderFinding]) -> list[str]:
     """Return which encodings have randomly initialized tables, and how."""
-    names: dict[str, list[str]] = {}
-    for finding in findings:
-        if finding.random_weights:
-            names.setdefault(finding.random_weights, []).append(finding.name)
+    names = items_by_key(
+        (each.random_weights, each.name) for each in findings if each.random_weights
+    )
     return [f"{how}: {', '.join(schemes)}" for how, schemes in names.items()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Annotated, Any
 
-from posenc_cli.cli.console import Console
+from posenc_cli.cli.console import Console, steps_shown
 from posenc_cli.cli.options import (
     ENCODING,
     Json,
@@ -17,7 +17,6 @@ from posenc_cli.cli.options import (
     settings_option,
     whole_option,
 )
-from posenc_cli.cli.progress import steps_shown
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 
 

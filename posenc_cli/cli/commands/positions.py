@@ -138,11 +138,9 @@ def positions(
             as_json=as_json,
         )
         return 0 if found.ok else 1
-    several = bool(grids)
-    rows = own if several else own[:1]
     following = int(own[:, left : tokens - right].max()) + 1
-    names = AXES if several else ("position_ids",)
-    ids = {axis: row.tolist() for axis, row in zip(names, rows, strict=True)}
+    rows = zip(AXES, own, strict=True) if grids else [("position_ids", own[0])]
+    ids = {name: row.tolist() for name, row in rows}
     fields = {"model_type": rule.model_type, **ids, "next": following, "warnings": list(warnings)}
     console.either(
         "positions",
@@ -173,19 +171,18 @@ def _answer(found: PositionCheck) -> Answer:
 
 def _fields(found: PositionCheck, warnings: Sequence[str]) -> dict[str, Any]:
     """Return the comparison of ids as JSON fields."""
-    fields = {
-        **_answer(found).fields(),
-        "causes": [{"cause": each.cause, "text": each.text} for each in found.causes],
-        "differing": found.count,
-        "compared": found.compared,
-        "warnings": list(warnings),
-    }
-    if found.ok:
-        return fields
-    return fields | {
+    difference = {
         "axis": found.axis,
         "sequence": found.sequence,
         "token": found.token,
         "expected": found.expected,
         "found": found.found,
+    }
+    return {
+        **_answer(found).fields(),
+        "causes": [{"cause": each.cause, "text": each.text} for each in found.causes],
+        "differing": found.count,
+        "compared": found.compared,
+        "warnings": list(warnings),
+        **({} if found.ok else difference),
     }

@@ -9,11 +9,11 @@ import typer
 
 from posenc_cli.cli.commands.generate import write_matrix
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.matrices import READ, MatrixOutput
 from posenc_cli.cli.options import number_format_option, option, whole_option
-from posenc_cli.encoding.methods import METHODS, RESIZE_ARITHMETICS, Method, ResizeArithmetic
+from posenc_cli.cli.subjects import READ, MatrixOutput
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name, sizes_text
 from posenc_cli.files.formats import format_of
+from posenc_cli.formulas.learned import METHODS, RESIZE_ARITHMETICS, Method, ResizeArithmetic
 from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES, DType
 
 
@@ -163,10 +163,9 @@ def resize(
         {"resized": resizing.description, "arithmetic": arithmetic},
         name=plain[0] if plain else Matrix.name,
     )
-    watched = output.watch(matrix, console, may_overflow=False)
     write_matrix(
         "resize",
-        watched,
+        output.watch(matrix, console, may_overflow=False),
         form,
         output,
         console,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from posenc_cli.calls.roles import CALL_AXES, CALL_ROLES
 from posenc_cli.choice import Choice
 from posenc_cli.cli.check_reports import CheckOutput, CheckRun, ReportForms
-from posenc_cli.cli.console import Console
+from posenc_cli.cli.console import Console, steps_shown
 from posenc_cli.cli.options import (
     ALIASES,
     OptionGroup,
@@ -19,7 +19,6 @@ from posenc_cli.cli.options import (
     refuse,
 )
 from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
-from posenc_cli.cli.progress import steps_shown
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.inference.tolerance import RULES, ToleranceRule
 from posenc_cli.records import replace
@@ -233,8 +232,9 @@ def rope_check(
     output.prepare()
     if strict and tol not in ("auto", "exact"):
         raise InvalidInput(f"--tol {tol} cannot go with --strict")
-    is_code = request.impl is not None
-    run = CheckRun("rope-check", shown, console, request.text, request.place, is_code)
+    run = CheckRun(
+        "rope-check", shown, console, request.text, request.place, request.impl is not None
+    )
     try:
         with steps_shown(console, "positions") as progress:
             report = Check(

@@ -9,7 +9,7 @@ from posenc_cli.choice import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import option
 from posenc_cli.cli.pictures import FigureOutput, PictureOptions, show
-from posenc_cli.cli.views import half_open
+from posenc_cli.cli.subjects import half_open
 from posenc_cli.positions import Positions
 
 _PANEL, _ACROSS = 560, 4

@@ -215,5 +215,4 @@ def longrope_attention_factor(factor: float | None, stretched: int, original: in
             "--set original_max_position_embeddings 1: must be at least 2",
             hint="or give attention_factor",
         )
-    share = exact.log(longer) / exact.log(exact.asarray([original]))
-    return exact.sqrt(1 + share)[0]  # type: ignore[no-any-return]
+    return exact.sqrt(1 + exact.log(longer) / exact.log(exact.asarray([original])))[0]  # type: ignore[no-any-return]

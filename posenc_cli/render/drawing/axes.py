@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.colorbar import Colorbar
     from numpy.typing import NDArray
 
-    from posenc_cli.render.colors import Srgb
+    from posenc_cli.render.style import Srgb
 
     Points = tuple[NDArray[np.float64], NDArray[np.float64]]
 

@@ -24,7 +24,6 @@ import numpy as np
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.errors import printable_text
 from posenc_cli.records import replace
-from posenc_cli.render.colors import color_map, default_map, load_matplotlib
 from posenc_cli.render.drawing.axes import (
     add_scale,
     draw_curves,
@@ -54,7 +53,15 @@ from posenc_cli.render.figure import (
     scales_of,
     warnings_of,
 )
-from posenc_cli.render.style import HEAD_SIZE, NOTE_SIZE, TITLE_SIZE, Style
+from posenc_cli.render.style import (
+    HEAD_SIZE,
+    NOTE_SIZE,
+    TITLE_SIZE,
+    Style,
+    color_map,
+    default_map,
+    load_matplotlib,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,7 +73,7 @@ if TYPE_CHECKING:
     from matplotlib.gridspec import SubplotSpec
     from matplotlib.transforms import BboxBase
 
-    from posenc_cli.render.colors import Srgb
+    from posenc_cli.render.style import Srgb
 
 
 Size = tuple[float, float]

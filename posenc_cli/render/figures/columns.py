@@ -15,7 +15,7 @@ from posenc_cli.encoding.scores import Bucketed, score_indices, score_rule
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.positions import Positions
-from posenc_cli.records import replace
+from posenc_cli.records import items_by_key, replace
 from posenc_cli.render.figure import (
     MOST_POINTS,
     Axis,
@@ -28,7 +28,6 @@ from posenc_cli.render.figure import (
     Shown,
     check_distinguishable,
     distinct_names,
-    grouped,
 )
 from posenc_cli.render.figures.encoded import check_no_dims, figure_of, settled_positions, title_of
 
@@ -118,14 +117,13 @@ def together(figures: Sequence[Figure], names: Sequence[str]) -> Figure:
     """
     if len(figures) == 1:
         return figures[0]
-    named = [
-        (name, panel)
+    groups = items_by_key(
+        ((panel.x_label, panel.y_label, panel.y_scale), (name, panel))
         for figure, name in zip(figures, distinct_names(names), strict=True)
         for panel in (figure.panels if isinstance(figure, Panels) else (figure,))
         if isinstance(panel, Curves)
-    ]
-    groups = grouped(named, lambda pair: (pair[1].x_label, pair[1].y_label, pair[1].y_scale))
-    panels = [_shared_axes(group) for group in groups]
+    )
+    panels = [_shared_axes(group) for group in groups.values()]
     return panels[0] if len(panels) == 1 else Panels(tuple(panels), ", ".join(names), shared=False)
 
 

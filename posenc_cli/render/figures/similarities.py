@@ -10,7 +10,7 @@ import numpy as np
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.analysis.similarity import SEED, Similarity, SimilarityPart, finite_or_none
 from posenc_cli.analysis.verdict import ProfileDifference, Verdict, profile_difference
-from posenc_cli.records import Record, replace
+from posenc_cli.records import Record, items_by_key, replace
 from posenc_cli.render.figure import (
     MOST_POINTS,
     Axis,
@@ -22,7 +22,6 @@ from posenc_cli.render.figure import (
     Panels,
     check_distinguishable,
     distinct_names,
-    grouped,
 )
 from posenc_cli.render.figures.encoded import label_of
 
@@ -71,7 +70,7 @@ def profile_figures(
 
     Raises: InvalidInput if more curves share axes than can be distinguished.
     """
-    groups = grouped(judged, lambda item: item.similarity.measure)
+    groups = [*items_by_key((item.similarity.measure, item) for item in judged).values()]
     figures = [_profile_figure(group, most) for group in groups]
     return figures + [
         figure for group in groups * bounded for figure in _bound_figures(group, most)
@@ -160,8 +159,7 @@ def _deviation_curves(
     assert deviation is not None
     low, high = tuple((-deviation).tolist()), tuple(deviation.tolist())
     envelope = Envelope(low, high, "± 1 standard deviation, by formula")
-    name = f"{label}, mean" if label else "mean"
-    curve = Curve.of(offsets, np.zeros(len(offsets)), name)
+    curve = Curve.of(offsets, np.zeros(len(offsets)), f"{label}, mean" if label else "mean")
     return [replace(curve, envelope=envelope, color=item.place)], notes
 
 
@@ -237,9 +235,7 @@ def matrix_figure(similarity: Similarity, *, averaged: bool = True) -> Heatmap:
 
 def judged_of(parts: Sequence[SimilarityPart], verdicts: Sequence[Verdict]) -> list[Judged]:
     """Return similarities with their verdicts and names, in order."""
-    owners: dict[int, list[SimilarityPart]] = {}
-    for part in parts:
-        owners.setdefault(part.subject, []).append(part)
+    owners = items_by_key((part.subject, part) for part in parts)
     shorts = [part[0].short for part in owners.values()]
     names = dict(zip(owners, distinct_names(shorts), strict=True))
     judged = []

@@ -25,14 +25,13 @@ from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions, range_texts
-from posenc_cli.records import Record, replace
+from posenc_cli.records import Record, items_by_key, replace
 from posenc_cli.render.figure import (
     Curve,
     Curves,
     Panels,
     check_distinguishable,
     distinct_names,
-    grouped,
 )
 from posenc_cli.render.figures.encoded import label_of
 from posenc_cli.render.ticks import label
@@ -273,9 +272,7 @@ def wave_sentences(spectrum: WaveSpectrum, *, origin: str) -> list[str]:
     else:
         lines = [f"no pair has a wavelength longer than {where}"]
     if spectrum.stretch:
-        zones: dict[str, list[int]] = {}
-        for pair, zone in enumerate(spectrum.stretch.zones):
-            zones.setdefault(zone, []).append(pair)
+        zones = items_by_key((zone, pair) for pair, zone in enumerate(spectrum.stretch.zones))
         zone_texts = (f"{zone} {', '.join(range_texts(pairs))}" for zone, pairs in zones.items())
         lines.append(f"zones by pair: {'; '.join(zone_texts)}")
     return lines
@@ -359,7 +356,8 @@ def _ratio_text(difference: WaveDifference) -> str:
 def _combined_figure(subjects: Sequence[SpectrumSubject]) -> Curves | Panels:
     """Return the curves in one set of axes if they can share it, otherwise side by side."""
     figures: list[Curves] = []
-    for places in grouped(range(len(subjects)), lambda place: subjects[place].spectrum.along):
+    alongs = ((subject.spectrum.along, place) for place, subject in enumerate(subjects))
+    for places in items_by_key(alongs).values():
         check_distinguishable(places)
         figures.append(wave_figure([subjects[place] for place in places], places))
     if len(figures) < 2:

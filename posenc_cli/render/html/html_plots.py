@@ -17,16 +17,15 @@ import numpy as np
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.errors import printable_text
 from posenc_cli.records import replace
-from posenc_cli.render.colors import color_map, default_map
 from posenc_cli.render.figure import TOO_FAST, Band, Curve, Curves, Range, Scale, Shown, runs_of
-from posenc_cli.render.style import LINE_STYLES
+from posenc_cli.render.style import LINE_STYLES, color_map, default_map
 from posenc_cli.render.ticks import minus, number, ticks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from posenc_cli.numerics.arrays import RealRows
-    from posenc_cli.render.colors import Srgb
+    from posenc_cli.render.style import Srgb
 
 _ROWS, _COLUMNS = 12, 8
 """Rows and columns of a table that shows some of the values."""

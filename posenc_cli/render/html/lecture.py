@@ -64,8 +64,7 @@ _ROTATION = (
 
 def _rotation_section(choice: Choice, heading: str) -> Section:
     """Return a section with some pairs as clocks, at positions up to the context."""
-    encoding = choice.encoding()
-    count = encoding.bound.rotation.waves.count
+    count = choice.encoding().bound.rotation.waves.count
     pairs = Positions.parse(",".join(map(str, spread(count, _CLOCKS))))
     rotated = rotated_pairs(choice, pairs)
     clocks = rotated.clocks()

@@ -107,10 +107,9 @@ def comparison_fields(
     result: ArrayComparison | RotationComparison, identities: Identities | None = None
 ) -> dict[str, Any]:
     """Return the JSON fields of a comparison."""
-    if isinstance(result, ArrayComparison):
-        fields = _array_fields(result)
-    else:
-        fields = _rotation_fields(result)
+    fields = (
+        _array_fields(result) if isinstance(result, ArrayComparison) else _rotation_fields(result)
+    )
     answer = comparison_answer(result, identities).fields()
     return {**answer, "kind": result.kind, "tolerance": result.tolerance, **fields}
 

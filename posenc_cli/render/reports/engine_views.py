@@ -16,6 +16,7 @@ from posenc_cli.comparison.engine_views import (
 )
 from posenc_cli.configs.resolved import TRANSFORMERS, Layers, grouped
 from posenc_cli.formulas.parameters import brief_text
+from posenc_cli.records import items_by_key
 from posenc_cli.render.reports.comparison import size_text
 from posenc_cli.render.typesetting import Answer, Typesetter
 
@@ -225,10 +226,11 @@ def short_place(evidence: str) -> str:
 
 def _uncompared_engines(result: EngineViews, *, otherwise: bool) -> Iterator[str]:
     """Group engines that refuse the config, or read it differently (``otherwise``), by reason."""
-    reasons: dict[str, list[str]] = {}
-    for reading in result.readings:
-        if reading.resolved is None and reading.traced and reading.otherwise is otherwise:
-            reasons.setdefault(reading.refusal, []).append(reading.runtime.name)
+    reasons = items_by_key(
+        (reading.refusal, reading.runtime.name)
+        for reading in result.readings
+        if reading.resolved is None and reading.traced and reading.otherwise is otherwise
+    )
     for reason, names in reasons.items():
         yield f"{', '.join(names)}: {reason}"
     if names := [

@@ -25,8 +25,8 @@ from posenc_cli.experiments.summary import (
     trained_length,
 )
 from posenc_cli.experiments.tasks import TASKS
-from posenc_cli.records import Record
-from posenc_cli.render.figure import Curve, Curves, Envelope, Panels, check_distinguishable, grouped
+from posenc_cli.records import Record, items_by_key
+from posenc_cli.render.figure import Curve, Curves, Envelope, Panels, check_distinguishable
 from posenc_cli.render.ticks import counted
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class ExperimentReport(Record):
 
     @property
     def _by_task(self) -> list[list[EncodingSummary]]:
-        return grouped(self.summaries, lambda summary: summary.task)
+        return [*items_by_key((each.task, each) for each in self.summaries).values()]
 
     @property
     def runs(self) -> list[RunResult]:
@@ -370,10 +370,9 @@ def _places_text(count: int) -> str:
 
 def _untrained_text(item: EncodingSummary) -> str:
     """Name the untrained parts of a learned table that some length uses."""
-    met: dict[str, list[str]] = {}
-    for length in item.lengths:
-        if length.untrained:
-            met.setdefault(length.untrained, []).append(str(length.length))
+    met = items_by_key(
+        (each.untrained, str(each.length)) for each in item.lengths if each.untrained
+    )
     if not met:
         return ""
     parts = [f"{what} at {', '.join(lengths)}" for what, lengths in met.items()]

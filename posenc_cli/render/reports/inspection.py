@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.analysis.inspection import PROPERTIES
+from posenc_cli.records import items_by_key
 from posenc_cli.render.reports.ci_forms import Case, CiReport
 from posenc_cli.render.ticks import counted, finite_or_null
 from posenc_cli.render.typesetting import Answer, Typesetter
@@ -144,11 +145,12 @@ def _notes(inspection: Inspection) -> list[str]:
     """Return notes that do not fit in the table: linear maps, contents, reasons and samples."""
     notes = [_shift_note(inspection), _decay_note(inspection)]
     noted_above = {"linear-shift", "linear-shift-held-out", "decay"} if notes[0] else {"decay"}
-    by_reason: dict[str, list[str]] = {}
-    for found in inspection.properties:
-        plain = found.name in noted_above or found.name.startswith("distinct")
-        if not plain and (found.holds is not True or found.sample):
-            by_reason.setdefault(found.reason, []).append(found.name)
+    by_reason = items_by_key(
+        (found.reason, found.name)
+        for found in inspection.properties
+        if not (found.name in noted_above or found.name.startswith("distinct"))
+        and (found.holds is not True or found.sample)
+    )
     notes += [f"{', '.join(names)}: {reason}" for reason, names in by_reason.items() if reason]
     if any(found.sample for found in inspection.properties):
         notes.append("~ is the value of a sample")

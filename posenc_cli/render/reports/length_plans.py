@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.analysis.planning.planner import AS_IS, LengthPlan, NoPlan, Recipe
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.positions import range_texts
-from posenc_cli.records import replace
+from posenc_cli.records import items_by_key, replace
 from posenc_cli.render.ticks import counted
 from posenc_cli.render.typesetting import Answer, Typesetter, continued_command
 
@@ -331,9 +331,7 @@ def _set_text(recipe: Recipe) -> str:
 
 
 def _left_out_note(planned: LengthPlan) -> Iterator[str]:
-    names: dict[str, list[str]] = {}
-    for name, reason in planned.left_out.items():
-        names.setdefault(reason, []).append(name)
+    names = items_by_key((reason, name) for name, reason in planned.left_out.items())
     if names:
         texts = (f"{', '.join(own)} ({reason})" for reason, own in names.items())
         yield f"Not planned: {'; '.join(texts)}."

@@ -2,6 +2,10 @@
 
 In color, a line of text shows two rows of pixels: the upper half of a cell in the foreground, the
 lower in the background. In shades, it shows one.
+
+Terminals that show pixels get a whole picture as an escape sequence. kitty and iTerm2 read a PNG
+file directly. Sixel has bands of six rows, color by color, with at most 256 colors. Pillow, which
+comes with matplotlib, chooses them.
 """
 
 from __future__ import annotations
@@ -14,14 +18,15 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from posenc_cli.records import Record, replace
-from posenc_cli.render.colors import LEVELS, color_map, default_map
+from posenc_cli.render.style import LEVELS, color_map, default_map
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from posenc_cli.render.figure import Scale
+
 
 Depth = Literal["truecolor", "256", "none"]
 
@@ -202,3 +207,82 @@ def _encodable(encoding: str | None) -> bool:
     except (UnicodeEncodeError, LookupError):
         return False
     return True
+
+
+Protocol = Literal["kitty", "iterm", "sixel"]
+
+_CHUNK = 4096
+"""Letters of base64 that kitty accepts in one sequence."""
+_COLORS = 256
+_BAND = 6
+"""Rows of pixels in a line of sixels."""
+_LEAST_RUN = 4
+"""The number of equal sixels from which a repeat count is shorter."""
+
+
+def picture_sequence(png: bytes, protocol: Protocol) -> str:
+    """Return the escape sequence that shows a picture in its original size."""
+    if protocol == "sixel":
+        return _sixel(png)
+    from base64 import b64encode
+
+    content = b64encode(png).decode()
+    if protocol == "kitty":
+        return "".join(_kitty_chunks(content))
+    return f"\x1b]1337;File=inline=1;size={len(png)}:{content}\a"
+
+
+def through_tmux(sequence: str) -> str:
+    """Wrap a sequence so that tmux passes it to the terminal around it, if its user allows that."""
+    doubled = sequence.replace("\x1b", "\x1b\x1b")
+    return f"\x1bPtmux;{doubled}\x1b\\"
+
+
+def _kitty_chunks(content: str) -> Iterator[str]:
+    # a=T: show it at once; f=100: a PNG; q=2: do not answer; m=1: there is more to come.
+    control = "a=T,f=100,q=2,"
+    for start in range(0, len(content), _CHUNK):
+        more = int(start + _CHUNK < len(content))
+        yield f"\x1b_G{control}m={more};{content[start : start + _CHUNK]}\x1b\\"
+        control = ""
+
+
+def _sixel(png: bytes) -> str:
+    from io import BytesIO
+
+    from PIL import Image
+
+    image = Image.open(BytesIO(png)).convert("RGB")
+    few = image.quantize(_COLORS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    shares = [round(channel * 100 / 255) for channel in few.getpalette() or ()]
+    pixels = np.asarray(few)  # (rows, columns): color numbers
+    height, width = pixels.shape
+    parts = [f'\x1bP0;1;0q"1;1;{width};{height}']
+    parts += [
+        f"#{i};2;{red};{green};{blue}"
+        for i, (red, green, blue) in enumerate(zip(*[iter(shares)] * 3, strict=True))
+    ]
+    for start in range(0, height, _BAND):
+        band = pixels[start : start + _BAND]
+        weights = 1 << np.arange(len(band))[:, None]
+        lines = [
+            f"#{number}{_runs(((band == number) * weights).sum(axis=0))}"
+            for number in np.unique(band).tolist()
+        ]
+        parts += ["$".join(lines), "-"]
+    return "".join([*parts, "\x1b\\"])
+
+
+def _runs(sixels: NDArray[np.integer]) -> str:
+    """Return sixels of one color as letters, with repeat counts.
+
+    >>> _runs(np.array([1, 1, 1, 1, 1, 63, 0]))
+    '!5@~?'
+    """
+    starts = np.flatnonzero(np.diff(sixels, prepend=-1))
+    counts: Sequence[int] = np.diff(starts, append=len(sixels)).tolist()
+    letters = map(chr, (63 + sixels[starts]).tolist())
+    return "".join(
+        f"!{count}{letter}" if count >= _LEAST_RUN else letter * count
+        for letter, count in zip(letters, counts, strict=True)
+    )

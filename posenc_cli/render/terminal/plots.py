@@ -268,8 +268,10 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
         for runs, pen in zip(sides, pens, strict=True)
         if runs
     ]
-    for curve, runs, pen in zip(curves.curves, shown, pens, strict=True):
-        strokes.append(Stroke([*map(placed, runs)], pen, curves.joined and curve.joined))
+    strokes += [
+        Stroke([*map(placed, runs)], pen, curves.joined and curve.joined)
+        for curve, runs, pen in zip(curves.curves, shown, pens, strict=True)
+    ]
     lines = stroke_lines(strokes, width, most)
     marks = {
         round(last * at): name for at, name in across.ticks(max(2, width // _LABEL_GAP_ACROSS))

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from posenc_cli.numerics.lru_cache import LRUCache
+from posenc_cli.numerics.memory import LRUCache
 
 
 def test_threads_that_ask_together_get_the_one_value_that_one_of_them_made():
