@@ -243,7 +243,7 @@ def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
             and not each.trial.strained
             and (each.trial.fits or each.trial.hypothesis.cost < _MUCH_DEARER)
         )
-        or (not each.trial.fits_most and each.trial.residual < _DAMAGE)
+        or (not each.trial.fits_most and each.trial.sample.residual < _DAMAGE)
         for each in attempts
     ):
         attempts += _attempts_of_parts(evidence)
@@ -398,7 +398,8 @@ def _attempt_all(
 def _sharpen(trials: list[Trial], evidence: Evidence) -> None:
     """Refine the parameters of the nearest trials, and of those with uncertain parameters."""
     # The nearest by ratio and by residual: perhaps a parameter lacks only a few digits.
-    near = (min(trials, key=attrgetter(name), default=None) for name in ("rank", "residual"))
+    ways = ("rank", "sample.residual")
+    near = (min(trials, key=attrgetter(way), default=None) for way in ways)
     nearest = [id(trial) for trial in near]
     for index, trial in enumerate(trials):
         uncertain = trial.fits and trial.hypothesis.uncertainty
@@ -459,7 +460,7 @@ def sharpened(trial: Trial, evidence: Evidence) -> Trial:
     shown = hypothesis.tables == ("inv-freq",) or trial.arithmetic in ("exact", "float64")
     plain = shown and hypothesis.multiplier == 1
     right = trial.equal == 1 and not hypothesis.uncertainty
-    far = trial.ratio > _NEARLY and trial.residual > _NEARLY * FUNCTIONS
+    far = trial.sample.ratio > _NEARLY and trial.sample.residual > _NEARLY * FUNCTIONS
     if not plain or right or far:
         return trial
     best = trial
@@ -482,7 +483,7 @@ def sharpened(trial: Trial, evidence: Evidence) -> Trial:
 
 def _is_better(sharper: Trial, best: Trial, evidence: Evidence) -> bool:
     """Return whether numbers reproduce more entries than chance or a rounding could explain."""
-    if not sharper.fits or sharper.bits > _BETTER * best.bits:
+    if not sharper.fits or sharper.sample.bits > _BETTER * best.sample.bits:
         return False
     coarse = sharper.rounded != FLOAT64
     if coarse and sharper.hypothesis.uncertainty and not best.hypothesis.uncertainty:
@@ -604,7 +605,8 @@ def census(trial: Trial, evidence: Evidence) -> Census | None:
     compare = partial(_compare, trial, evidence, where, ways)
     engine = Engine(threads=threads_for(count * width, None))
     parts = (slice(start, min(start + rows, count)) for start in range(0, count, rows))
-    return reduce(Census.followed_by, engine.in_order(compare, parts), Census())
+    skipped = Census(padding=tuple(range(0 if evidence.forms else evidence.skipped)))
+    return reduce(Census.followed_by, engine.in_order(compare, parts), skipped)
 
 
 def line_of(where: Integers, rows: Integers) -> tuple[int, int] | None:
@@ -695,4 +697,4 @@ def _tolerance_shares(trial: Trial) -> tuple[tuple[Reals | float, float], ...]:
     # An arithmetic is no more exact than its rounding, however wide the file's format is.
     coarsest = max(unit(trial.rounded.name), unit(arithmetic_format(trial.arithmetic).name))
     rounding = max(4 * coarsest, DOUBLE_FUNCTIONS) * size
-    return tuple((np.minimum(_MARGIN * noise, 1.0), rounding) for noise in trial.noise)
+    return tuple((np.minimum(_MARGIN * noise, 1.0), rounding) for noise in trial.sample.noise)

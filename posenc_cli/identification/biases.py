@@ -27,6 +27,7 @@ from posenc_cli.inference.trial import (
     ARITHMETICS,
     Census,
     Hypothesis,
+    Largest,
     Trial,
     compare_rows,
     formats_of,
@@ -340,9 +341,9 @@ def try_scores(hypothesis: Hypothesis, profile: BiasProfile, evidence: Evidence)
         # The values of a learned table are taken from the array, so equal values per bucket are the
         # match.
         same = profile.scatter == 0
-        off = (profile.scatter, 0.0 if same else np.inf, float(same), "exact", formats[0])
-        misfits = int(not same)
-        return Trial(hypothesis, encoding.bound, *off, misfits=misfits, read_off=profile.values)
+        largest = Largest(profile.scatter, 0, (), np.nan, np.nan)
+        sample = Census(1, 1, int(same), 0.0 if same else np.inf, largest, int(not same))
+        return Trial(hypothesis, encoding.bound, sample, "exact", formats[0], profile.values)
     best: Trial | None = None
     seen = np.isfinite(profile.values)
     ways = ARITHMETICS if encoding.bound.content.network is None else ARITHMETICS[:1]
@@ -357,7 +358,7 @@ def try_scores(hypothesis: Hypothesis, profile: BiasProfile, evidence: Evidence)
             *(cells.T, predicted.T, partial(np.transpose, limit), rows, rounded),
             quantum=evidence.quantum,
         )
-        trial = Trial.of(hypothesis, encoding.bound, [part], arithmetic, rounded)
+        trial = Trial(hypothesis, encoding.bound, part, arithmetic, rounded)
         believed = best is None or trial.fits or not best.fits
         if best is None or trial.fits > best.fits or (believed and trial.equal > best.equal + 0.05):
             best = trial
@@ -420,7 +421,7 @@ def score_census(trial: Trial, profile: BiasProfile, evidence: Evidence) -> Cens
     else:
         scores = np.full((profile.heads, indices.size), np.nan)
         scores[:, np.searchsorted(indices, profile.indices)] = trial.read_off
-        limits = np.full(scores.shape, trial.residual + 1e-30)
+        limits = np.full(scores.shape, trial.sample.residual + 1e-30)
     mask = _mask_of(evidence, profile)
     at_once = max(1, BLOCK_CELLS // keys)
     total = Census()
