@@ -334,23 +334,21 @@ def _wave_views(pairs: ComplexRows, evidence: Evidence, **rest: Any) -> Iterator
             return
         middle = float(median(sizes))
         is_even = float(np.abs(sizes / middle - 1).max()) <= _UNEVEN
-        if not is_even and (rest.get("kind") != "rotary" or every.size < _FEWEST_ROWS):
+        if is_even:
+            continue
+        if rest.get("kind") != "rotary" or every.size < _FEWEST_ROWS:
             return
         slopes, starts, residual = _growth(sizes, evidence.rows[rows])
-        if not is_even and residual > 1e-5 + 2 * rounding:
+        if residual > 1e-5 + 2 * rounding:
             return
-    if is_even:
-        yield View(pairs=pairs / sizes, amplitude=middle, **rest)
-    else:
-        yield View(pairs=pairs / sizes, growth=(slopes, starts), **rest)
+    shown = {"amplitude": middle} if is_even else {"growth": (slopes, starts)}
+    yield View(pairs=pairs / sizes, **shown, **rest)
 
 
 def _growth(sizes: RealRows, rows: Integers) -> tuple[Reals, Reals, float]:
     """Fit lines to log sizes: return slopes and starts (pairs,), and the largest residual."""
     logarithms, where = np.log(sizes), rows.astype(np.float64)
-    centred = where - where.mean()
-    slopes = (centred @ (logarithms - logarithms.mean(axis=0))) / (centred @ centred)
-    starts = logarithms.mean(axis=0) - slopes * where.mean()
+    slopes, starts = np.polyfit(where, logarithms, 1)
     residual = np.abs(logarithms - starts - np.multiply.outer(where, slopes)).max()
     return slopes, starts, float(residual)
 
@@ -478,11 +476,9 @@ def _rotation_matrices(evidence: Evidence) -> Iterator[Evidence]:
     (array,) = evidence.arrays
     if array.ndim < 4 or array.shape[-2:] != (2, 2) or array.dtype.kind == "c":
         return
-    for row in range(array.shape[0]):
-        cells = array[row]
-        if not np.array_equal(cells[..., 0, 0], cells[..., 1, 1]):
-            return
-        if not np.array_equal(cells[..., 0, 1], -cells[..., 1, 0]):
+    for cells in array:
+        (cos, minus_sin), (sin, other_cos) = np.moveaxis(cells, (-2, -1), (0, 1))
+        if not (np.array_equal(cos, other_cos) and np.array_equal(minus_sin, -sin)):
             return
         release(cells)
     for sine, text in ((array[..., 1, 0], ""), (array[..., 0, 1], ", transposed")):
@@ -500,18 +496,12 @@ def _tables_side_by_side(evidence: Evidence) -> Iterator[Evidence]:
     columns, rounding = array.shape[1], evidence.rounding
     if columns % 4 == 0:
         halves = array[:, : columns // 2], array[:, columns // 2 :]
-        repeats = all(_is_repeated(_some_rows(cos)) for cos in (halves[0][:_FIRST_ROWS], halves[0]))
+        some = (_some_rows(rows) for rows in (halves[0][:_FIRST_ROWS], halves[0]))
+        repeats = all(next(_repeated_readings(rows))[0] == "-full" for rows in some)
         if repeats and _on_circles(*halves, rounding):
             yield _inner_evidence(
                 evidence, halves, "full tables of cosines and of sines side by side"
             )
-
-
-def _is_repeated(rows: Reals) -> bool:
-    """Return whether rows hold each number twice, in halves or interleaved."""
-    half = rows.shape[1] // 2
-    ways = (rows[:, :half], rows[:, half:]), (rows[:, 0::2], rows[:, 1::2])
-    return bool(rows.any()) and any(np.array_equal(*way) for way in ways)
 
 
 def _some_rows(array: NumberArray) -> Reals:

@@ -325,15 +325,10 @@ def _distinct_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
     distinct: dict[object, Attempt] = {}
     for attempt in attempts:
         trial = attempt.trial
-        bound, hypothesis = trial.bound, trial.hypothesis
-        shown = {k: v for k, v in bound.params.items() if k not in hypothesis.hidden}
-        row_positions = None if hypothesis.positions is None else hypothesis.positions.tobytes()
-        key = (
-            *(bound.scheme.name, repr(shown), hypothesis.tables),
-            *(hypothesis.denominator, hypothesis.multiplier),
-            row_positions if attempt.evidence.count == 1 else None,
-        )
-        distinct.setdefault(key, attempt)
+        hypothesis, scheme = trial.hypothesis, trial.bound.scheme.name
+        shown = {k: v for k, v in trial.bound.params.items() if k not in hypothesis.hidden}
+        placed = hypothesis.placed if attempt.evidence.count == 1 else hypothesis.placed[1:]
+        distinct.setdefault((scheme, repr(shown), hypothesis.tables, placed), attempt)
     return [*distinct.values()]
 
 

@@ -545,7 +545,7 @@ def _rotary_hypothesis(
         cost=proposal.cost
         + _MULTIPLIED * (multiplier != 1)
         + _UNUSUAL * places.unusual
-        + _UNWRITTEN * places.unwritten,
+        + _UNWRITTEN * (places.denominator > _WRITTEN),
         hidden=(
             *(() if view.layout is not None else ("layout",)),
             *(_unseen_amplitudes(proposal.given) if view.tables[0] in UNREDUCED_TABLES else ()),
@@ -574,11 +574,6 @@ class SampledPositions(Record):
         """Whether all positions are multiples of a step below 1, as after linear RoPE scaling."""
         step = int(self.positions[1] - self.positions[0]) if self.positions.size > 1 else 1
         return abs(step) < self.denominator and not (self.positions % step).any()
-
-    @property
-    def unwritten(self) -> bool:
-        """Whether the positions are fractions that nobody writes."""
-        return self.denominator > _WRITTEN
 
     @property
     def unusual(self) -> bool:
@@ -699,7 +694,7 @@ def _sinusoidal_hypotheses(
                 + (0.3 if view.order == "cos-first" else 0)
                 + _MULTIPLIED * (multiplier != 1)
                 + _FALLING * backward
-                + _UNWRITTEN * places.unwritten,
+                + _UNWRITTEN * (places.denominator > _WRITTEN),
                 hidden=("odd",) if dim % 2 == 0 else (),
                 uncertainty=proposal.uncertainty,
                 multiplier=multiplier,

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.formulas.parameters import Parameter
     from posenc_cli.inference.rates import Rates
-    from posenc_cli.numerics.arrays import Integers, Reals
+    from posenc_cli.numerics.arrays import Reals
 
 _PLAIN_PARAMETERS = 5
 """Largest number of parameters of a plain scheme: a ladder and a number, whose inverse is
@@ -401,20 +401,14 @@ def same_entries(a: Trial, b: Trial) -> bool:
     """Return whether two trials compare the same entries with the same numbers."""
     first, second = a.hypothesis, b.hypothesis
     alike = (
-        (a.arithmetic, a.rounded, first.multiplier, first.denominator)
-        == (b.arithmetic, b.rounded, second.multiplier, second.denominator)
+        (a.arithmetic, a.rounded, first.placed) == (b.arithmetic, b.rounded, second.placed)
         and len(first.tables) == len(second.tables)
         and "slopes" not in (first.tables[0], second.tables[0])
-        and np.array_equal(_as_array(first.positions), _as_array(second.positions))
     )
     return alike and all(
         _same_table(a.bound.content, table, b.bound.content, other)
         for table, other in zip(first.tables, second.tables, strict=True)
     )
-
-
-def _as_array(positions: Integers | None) -> Integers:
-    return np.empty(0, np.int64) if positions is None else positions
 
 
 class ModelLayers(NamedTuple):

@@ -96,6 +96,12 @@ class Hypothesis(Record):
             return None
         return max(int(self.positions.max()) // self.denominator, 0) + 1
 
+    @property
+    def placed(self) -> tuple[bytes | None, int, float]:
+        """The positions, their denominator and the multiplier, as a key."""
+        positions = None if self.positions is None else self.positions.tobytes()
+        return positions, self.denominator, self.multiplier
+
     def encoding(self) -> Encoding:
         """Return the encoding.
 
@@ -151,6 +157,11 @@ class Trial(Record):
     def strained(self) -> bool:
         """Whether a parameter was fitted and most entries still need the tolerance."""
         return bool(self.hypothesis.uncertainty) and self.equal < 0.5
+
+    @property
+    def settled(self) -> bool:
+        """Whether it fits without needing both a fitted number and a tolerance."""
+        return self.fits and not self.strained
 
     @property
     def rank(self) -> tuple[bool, bool, int, float, float, float]:
