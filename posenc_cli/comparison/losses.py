@@ -39,7 +39,7 @@ from posenc_cli.rotary.lengths import length_rule
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from posenc_cli.comparison.stored_tensors import StoredFrequencies
+    from posenc_cli.comparison.stored_frequencies import StoredFrequencies
 
 CLOSE = 1e-5
 """Relative error due to float32: 6e-8 for a factor, up to 1e-5 for divisors that the converter

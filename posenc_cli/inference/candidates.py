@@ -183,14 +183,12 @@ def rotary_proposals(
     ``amplitude`` is the factor on cosines and sines, known within ``precise``; None if unknown.
     """
     measured = _measured(rates, amplitude, precise)
-    plain: list[Scheme] = []
-    others: list[Scheme] = []
-    for scheme in schemes_of("rotary"):
-        (plain if len(scheme.parameters) <= _PLAIN_PARAMETERS else others).append(scheme)
+    schemes = schemes_of("rotary")
+    plain = [scheme for scheme in schemes if len(scheme.parameters) <= _PLAIN_PARAMETERS]
     ladders = (proposal for scheme in plain for proposal in _proposals(scheme, measured))
     yield from _agreeing(sorted(ladders, key=lambda proposal: proposal.cost), measured)
     yield from _agreeing(presets_of(measured.pairs), measured)
-    for scheme in others:
+    for scheme in (scheme for scheme in schemes if scheme not in plain):
         yield from _agreeing(_proposals(scheme, measured), measured)
 
 

@@ -122,14 +122,12 @@ class Evidence(Record):
     @cached_property
     def _blank(self) -> Flags:
         """The rows of zeros among others of equal norm. Shape: as ``all_sample_rows``."""
-        none = np.zeros(self.all_sample_rows.size, np.bool_)
-        sizes = self._norms[~self._broken]
         blank = self._norms == 0
-        if not 0 < blank.sum() <= max(1, _MOST_BLANK * sizes.size):
-            return none
-        others = sizes[sizes > 0]
+        others = self._norms[~(blank | self._broken)]
+        few = 0 < blank.sum() <= max(1, _MOST_BLANK * (~self._broken).sum()) and others.size
         # A table of sines is 0 at position 0; padding rows are among rows of equal norm.
-        return blank if others.size and np.ptp(others) <= _NORM_DIFFERENCE * others.max() else none
+        padding = few and np.ptp(others) <= _NORM_DIFFERENCE * others.max()
+        return blank if padding else np.zeros_like(blank)
 
     @cached_property
     def _broken(self) -> Flags:

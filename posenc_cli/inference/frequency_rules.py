@@ -463,18 +463,16 @@ def _changed_parameters(
             or other.shape != frequencies.shape
             or not np.allclose(frequencies, other, rtol=_SAME_RULE, atol=0)
         ]
-    base = base_of(reference)
+    own = {**reference.params, "base": base_of(reference)}
+    cause = Cause.BASE if "base" in changed else Cause.FREQUENCY_RULE
+    if not changed:  # the parameters differ only in which columns rotate
+        cause = Cause.ROTARY_DIM
+        changed = [name for name in SHAPE if name in own and values[name] != own[name]]
     texts = []
     for name in sorted(changed, key=lambda name: name != "base"):
-        right = base if name == "base" else reference.params[name]
+        right = own[name]
         meaning = f" ({scheme.parameters[name].rules.help})" if isinstance(right, bool) else ""
         texts.append(value_text(name, values[name], right) + meaning)
-    if not changed:  # the parameters differ only in which columns rotate
-        own = reference.params
-        shapes = [name for name in SHAPE if name in own and values[name] != own[name]]
-        texts = [value_text(name, values[name], own[name]) for name in shapes]
-        return Cause.ROTARY_DIM, ", and ".join(texts)
-    cause = Cause.BASE if "base" in changed else Cause.FREQUENCY_RULE
     return cause, ", and ".join(texts)
 
 

@@ -241,22 +241,20 @@ def _with_start(
     last = float(abs(rows[farthest, 0])) or 1.0
     edge = np.clip(columns[farthest], -1, 1)
     slow = (np.arccos(edge) if function == "cos" else np.arcsin(edge)) / last
-    best, least, power = np.zeros((3, rates.size))
-    least += np.inf
-    for start in (rates, slow, 0 * rates):
-        values = np.abs(start)
-        for _ in range(16):
-            missed, slopes = columns - of(values * rows), rows * slope_of(values * rows)
-            errors, powers = (missed**2).sum(axis=0), (slopes**2).sum(axis=0)
-            better = errors < least
-            best, least, power = np.where(better, [values, errors, powers], [best, least, power])
-            changes = (slopes * missed).sum(axis=0) / np.where(powers > 0, powers, np.inf)
-            if np.abs(changes).max() < _SETTLED:
-                break
-            # Limit the Newton step, so that no phase jumps by a turn.
-            values = np.abs(values + np.clip(changes, -0.5 / last, 0.5 / last))
-        if (least <= rows.size * (4 * rounding) ** 2).all():
+    starts = np.abs([rates, slow, 0 * rates])
+    distances = [((columns - of(start * rows)) ** 2).sum(axis=0) for start in starts]
+    values = starts[np.argmin(distances, axis=0), np.arange(rates.size)]
+    best, least, power = values, np.full(rates.size, np.inf), np.zeros(rates.size)
+    for _ in range(16):
+        missed, slopes = columns - of(values * rows), rows * slope_of(values * rows)
+        errors, powers = (missed**2).sum(axis=0), (slopes**2).sum(axis=0)
+        better = errors < least
+        best, least, power = np.where(better, [values, errors, powers], [best, least, power])
+        changes = (slopes * missed).sum(axis=0) / np.where(powers > 0, powers, np.inf)
+        if np.abs(changes).max() < _SETTLED:
             break
+        # Limit the Newton step, so that no phase jumps by a turn.
+        values = np.abs(values + np.clip(changes, -0.5 / last, 0.5 / last))
     noise = np.maximum(np.sqrt(least / rows.size), rounding)
     bound = noise / np.sqrt(np.where(power > 0, power, 1e-300))
     # At small angles a cosine is 1 − (ω·p)²/2, which rounding hides.
@@ -285,8 +283,9 @@ def _rates_by_recurrence(columns: RealRows) -> Reals:
     """Return rates from x[r+k] + x[r−k] = 2·cos(k·ω)·x[r], for k = 1, 2, 4 and so on."""
     count = columns.shape[0]
     rates: Reals = np.zeros(columns.shape[1])
-    step = 1
-    while 2 * step < count:
+    for step in (1, 2, 4, 8, 16, 32):
+        if 2 * step >= count:
+            break
         middle = columns[step:-step]
         power = (middle**2).sum(axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -294,18 +293,12 @@ def _rates_by_recurrence(columns: RealRows) -> Reals:
                 2 * power
             )
         angles = np.arccos(np.clip(np.where(np.isfinite(cosines), cosines, 1.0), -1, 1))
-        if step == 1:
-            rates = angles
-        else:
-            turns = np.round((rates * step - angles) / (2 * np.pi))
-            back = np.round((rates * step + angles) / (2 * np.pi))
-            ahead = (angles + 2 * np.pi * turns) / step
-            behind = (-angles + 2 * np.pi * back) / step
-            nearer = np.abs(ahead - rates) <= np.abs(behind - rates)
-            rates = np.abs(np.where(nearer, ahead, behind))
-        if step >= 32:
-            break
-        step *= 2
+        ahead, behind = (
+            (signed + 2 * np.pi * np.round((rates * step - signed) / (2 * np.pi))) / step
+            for signed in (angles, -angles)
+        )
+        nearer = np.abs(ahead - rates) <= np.abs(behind - rates)
+        rates = np.abs(np.where(nearer, ahead, behind))
     return rates
 
 
