@@ -509,7 +509,17 @@ def _refined_numbers(
     left = gaps - slopes @ step
     power = np.diagonal(np.linalg.pinv(slopes.T @ slopes))
     errors = 6 * np.sqrt(np.mean(left**2) * np.maximum(power, 0)) + DOUBLE
-    return _with_written_number(hypothesis, names, values.tolist(), (values * errors).tolist())
+    share = 1 / SPARE
+    if values.size == 1:  # the interval in which all entries round as they do
+        steep = slopes[:, 0] != 0
+        sides = (left[steep] + [[-1], [1]]) / slopes[steep, 0]
+        low, high = sides.min(axis=0).max(initial=-np.inf), sides.max(axis=0).min(initial=np.inf)
+        if low < high < np.inf:
+            values *= 1 + (low + high) / 2
+            errors[0], share = (high - low) / 2, 1.0
+    return _with_written_number(
+        hypothesis, names, values.tolist(), (values * errors).tolist(), share=share
+    )
 
 
 def _with_written_number(
@@ -517,13 +527,15 @@ def _with_written_number(
     names: Sequence[str],
     values: list[float],
     errors: list[float],
+    *,
+    share: float,
 ) -> tuple[Hypothesis, tuple[str, ...]]:
     """Return the hypothesis with the first short number within its error, and the other names.
 
-    The other numbers are rounded by at most one part in `SPARE` of their errors.
+    The other numbers are rounded by at most a ``share`` of their errors.
     """
-    numbers = [snap(value, error / SPARE) for value, error in zip(values, errors, strict=True)]
-    left = [(1 + 1 / SPARE) * error for error in errors]
+    numbers = [snap(value, share * error) for value, error in zip(values, errors, strict=True)]
+    left = [(1 + share) * error for error in errors]
     for index, (name, value, error) in enumerate(zip(names, values, errors, strict=True)):
         near = [number for number, _ in written_numbers(value, error)]
         if name not in hypothesis.uncertainty:

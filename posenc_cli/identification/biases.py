@@ -252,9 +252,8 @@ def profile_of(
         return None
     single = array.ndim == 2
     cube = array[None] if single else array
-    queries, keys = cube.shape[1:]
-    lone = single and queries == 1
-    if keys < 3 or queries not in (1, keys) or lone or cube.shape[0] > _MOST_HEADS:
+    heads, queries, keys = cube.shape
+    if keys < 3 or queries not in (keys, 0 if single else 1) or heads > _MOST_HEADS:
         return None
     ways = _query_rows(queries)
     if number is not None:
@@ -262,21 +261,18 @@ def profile_of(
         moderate = queries == keys <= _MOST_PLACES and cube.size <= _MOST_CELLS
         if not moderate or _profile_of_rows(cube, few, evidence, by, number) is None:
             return None
-        ways = iter([np.arange(queries)])
-    for rows in ways:
-        profile = _profile_of_rows(cube, rows, evidence, by, number)
-        if profile is not None:
-            return replace(profile, single=single)
-    return None
+        ways = [np.arange(queries)]
+    profiles = (_profile_of_rows(cube, rows, evidence, by, number) for rows in ways)
+    found = next(filter(None, profiles), None)
+    return found and replace(found, single=single)
 
 
-def _query_rows(queries: int) -> Iterator[Integers]:
-    """Yield rows of queries that show a bias, then others in case one of the first is damaged."""
+def _query_rows(queries: int) -> list[Integers]:
+    """Return rows of queries that show a bias, and others in case one of the first is damaged."""
     rows = spread(queries, _SAMPLED)
-    yield rows
     # All offsets occur in the first and the last two rows.
-    if queries > 2 * _SAMPLED:
-        yield np.unique([1, *(rows[1:-1] + 1).tolist(), queries - 2])
+    others = np.unique([1, *(rows[1:-1] + 1).tolist(), queries - 2])
+    return [rows, others] if queries > 2 * _SAMPLED else [rows]
 
 
 def _profile_of_rows(

@@ -161,15 +161,14 @@ def _drawn_table_hypotheses(evidence: Evidence, values: RealRows, dim: int) -> I
         ratio = values[0, 0] / begin[:, 0]
         residual = np.abs(values[0, 1] - ratio * begin[:, 1])
         near = (residual <= limit * np.abs(values[0]).max()) & (ratio > 0)
-        fitting = [
-            row for row in np.flatnonzero(near).tolist() if _is_row(values[0], seed, row, limit)
-        ]
-        steps = [
-            step
+        fitting = (
+            (first, step)
+            for first in np.flatnonzero(near).tolist()
+            if _is_row(values[0], seed, first, limit)
             for step in _STEPS
-            if fitting and (len(values) < 2 or _is_row(values[1], seed, fitting[0] + step, limit))
-        ]
-        for first, step in itertools.product(fitting[:1], steps[:1]):
+            if len(values) < 2 or _is_row(values[1], seed, first + step, limit)
+        )
+        for first, step in itertools.islice(fitting, 1):
             std = float(ratio[first])
             short = 0.02 if abs(std / 0.02 - 1) <= limit + 1e-12 else float(f"{std:.4g}")
             length = first + step * (count - 1) + 1

@@ -19,13 +19,13 @@ from posenc_cli.formulas.inverse import KNOWN_BASES, SPARE, STEEPEST, snap
 from posenc_cli.formulas.tables import Layout, paired_columns
 from posenc_cli.inference.evidence import Evidence, without_ones
 from posenc_cli.inference.fitting import median, spread
-from posenc_cli.inference.rates import signal_of
+from posenc_cli.inference.rates import Rates, signal_of
 from posenc_cli.inference.tolerance import UNREDUCED, real_format
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from posenc_cli.formulas.declare import Content
     from posenc_cli.numerics.arrays import (
@@ -56,9 +56,8 @@ class View(Record):
     ``pairs`` have the shape (rows, pairs). ``kind`` says whether the columns are those of a rotary
     table or of a sinusoidal matrix, and ``tables`` or ``columns`` which. ``layout`` and ``parts``
     say how full tables repeat their values. If sizes change, ``growth`` is d ln|z|/d row of each
-    pair, and ln|z| at row 0. If only one function shows the waves, ``errors`` are those of the
-    rates in radians per row. If ``function`` is set, pairs are its values without the other
-    function.
+    pair, and ln|z| at row 0. If only one function shows the waves, ``rates`` are theirs. If
+    ``function`` is set, pairs are its values without the other function.
     """
 
     kind: Literal["rotary", "sinusoidal"]
@@ -72,7 +71,7 @@ class View(Record):
     shares: tuple[int, ...] = ()
     amplitude: float = 1.0
     growth: tuple[Reals, Reals] | None = None
-    errors: Reals | None = None
+    rates: Rates | None = None
     function: str = ""
 
     @property
@@ -301,7 +300,7 @@ def function_views(evidence: Evidence) -> Iterator[View]:
                 layout=layout,
                 parts=parts,
                 amplitude=signal.amplitude,
-                errors=signal.errors,
+                rates=Rates(signal.rates, signal.errors, count),
             )
 
 
@@ -357,30 +356,12 @@ _SOME_ROWS = 48
 """Rows on which a form is tested before it is tested on all."""
 _FIRST_ROWS = 4
 """First rows: if they do not have a form, later rows do not either."""
-_MOST_AXES_OF_ARRAY, _MOST_FORMS = 6, 3
-"""Most axes of an array to analyse, and most nested forms."""
+_MOST_FORMS = 3
+"""Most nested forms."""
 _LEAST_ROWS = 2
 """Fewest rows of a matrix in another form."""
 
 SINES_FIRST = "sines first, then cosines"
-
-
-def certain_forms(evidence: Evidence) -> Iterator[Evidence]:
-    """Yield the matrices that the values of an array show to be in it, likeliest first."""
-    shape = evidence.shape
-    if len(shape) > _MOST_AXES_OF_ARRAY or len(evidence.forms) >= _MOST_FORMS:
-        return
-    yield from _equal_slices(evidence)
-    if len(evidence.arrays) == 1:
-        yield from _rotation_matrices(evidence)
-        yield from _stacks(evidence)
-        if len(shape) == 2:
-            yield from _tables_side_by_side(evidence)
-        elif len(shape) == 3:
-            yield from _batches_of_heads(evidence)
-            yield from _scores_after_padding(evidence) if shape[1] == 1 else ()
-    if len(shape) in (2, 3):
-        yield from _without_empty_rows(evidence)
 
 
 def possible_forms(evidence: Evidence) -> Iterator[Evidence]:
@@ -409,10 +390,10 @@ def _inner_evidence(evidence: Evidence, arrays: tuple[NumberArray, ...], text: s
 def _equal_slices(evidence: Evidence) -> Iterator[Evidence]:
     """Yield one slice along an axis of batches or heads, if all slices are equal."""
     shape = evidence.shape
-    for axis in range(len(shape) - 1) if len(shape) > 2 else ():
+    for axis in range(len(shape) - 1):
         if shape[axis] > 1 and all(_all_equal(array, axis) for array in evidence.arrays):
             text = f"repeated {shape[axis]} times along axis {axis}"
-            arrays = tuple(_slice_at(array, axis, 0) for array in evidence.arrays)
+            arrays = tuple(np.moveaxis(array, axis, 0)[0] for array in evidence.arrays)
             # All queries have the same row of scores, and there are as many queries as keys.
             if axis and len(shape) == 3 and shape[1] == shape[2]:
                 arrays = tuple(array[:, None] for array in arrays)
@@ -440,41 +421,35 @@ def _scores_after_padding(evidence: Evidence) -> Iterator[Evidence]:
     """
     (array,) = evidence.arrays
     padding = _count_empty_rows(array[:, 0].T) - 1
-    if 0 < padding < array.shape[2] - _LEAST_ROWS:
+    if array.shape[1] == 1 and 0 < padding < array.shape[2] - _LEAST_ROWS:
         text = f"padded on the left: the first {padding} keys hold zeros"
         yield _inner_evidence(evidence, (array[:, :, padding:],), text)
 
 
-def _slice_at(array: NumberArray, axis: int, index: int) -> NumberArray:
-    return array[(slice(None),) * axis + (index,)]
-
-
 def _all_equal(array: NumberArray, axis: int) -> bool:
     """Return whether all slices along an axis are equal; the first rows are compared first."""
-    first, others = _slice_at(array, axis, 0), range(array.shape[axis] - 1, 0, -1)
+    first, *others = np.moveaxis(array, axis, 0)
     return all(
-        np.array_equal(first[rows], _slice_at(array, axis, index)[rows], equal_nan=True)
+        np.array_equal(first[rows], other[rows], equal_nan=True)
         for rows in (slice(1), slice(None))
-        for index in others
+        for other in reversed(others)
     )
 
 
 def _stacks(evidence: Evidence) -> Iterator[Evidence]:
     """Yield cosines and sines stacked along an axis of length 2."""
     (array,) = evidence.arrays
-    if array.ndim < 3 or array.dtype.kind == "c":
-        return
     for axis in (array.ndim - 1, *range(array.ndim - 1)):
         if array.shape[axis] == 2:
-            halves = _slice_at(array, axis, 0), _slice_at(array, axis, 1)
-            if _on_circles(*halves, evidence.rounding):
-                yield _inner_evidence(evidence, halves, f"cosines and sines along axis {axis}")
+            cos, sin = np.moveaxis(array, axis, 0)
+            if _on_circles(cos, sin, evidence.rounding):
+                yield _inner_evidence(evidence, (cos, sin), f"cosines and sines along axis {axis}")
 
 
 def _rotation_matrices(evidence: Evidence) -> Iterator[Evidence]:
     """Yield cosines and sines from matrices ((cos, −sin), (sin, cos)), or their transposes."""
     (array,) = evidence.arrays
-    if array.ndim < 4 or array.shape[-2:] != (2, 2) or array.dtype.kind == "c":
+    if array.shape[-2:] != (2, 2):
         return
     for cells in array:
         (cos, minus_sin), (sin, other_cos) = np.moveaxis(cells, (-2, -1), (0, 1))
@@ -491,8 +466,6 @@ def _rotation_matrices(evidence: Evidence) -> Iterator[Evidence]:
 def _tables_side_by_side(evidence: Evidence) -> Iterator[Evidence]:
     """Yield full tables of cosines and of sines that are side by side."""
     (array,) = evidence.arrays
-    if array.dtype.kind == "c":
-        return
     columns, rounding = array.shape[1], evidence.rounding
     if columns % 4 == 0:
         halves = array[:, : columns // 2], array[:, columns // 2 :]
@@ -559,3 +532,23 @@ def _count_empty_rows(array: NumberArray) -> int:
         return 0
     full = np.append(~_is_empty(array), True)
     return int(np.argmax(full))
+
+
+_FORMS: tuple[tuple[range, bool, Callable[[Evidence], Iterator[Evidence]]], ...] = (
+    (range(3, 7), False, _equal_slices),
+    (range(4, 7), True, _rotation_matrices),
+    (range(3, 7), True, _stacks),
+    (range(2, 3), True, _tables_side_by_side),
+    (range(3, 4), True, _batches_of_heads),
+    (range(3, 4), True, _scores_after_padding),
+    (range(2, 4), False, _without_empty_rows),
+)
+"""Forms of an array: the numbers of axes, whether it is one array of real numbers, and the form."""
+
+
+def certain_forms(evidence: Evidence) -> Iterator[Evidence]:
+    """Yield the matrices that the values of an array show to be in it, likeliest first."""
+    real = len(evidence.arrays) == 1 and evidence.arrays[0].dtype.kind != "c"
+    for axes, only_real, form in _FORMS if len(evidence.forms) < _MOST_FORMS else ():
+        if len(evidence.shape) in axes and (real or not only_real):
+            yield from form(evidence)

@@ -188,11 +188,9 @@ def function_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
 def _hypotheses_of_view(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
     """Yield hypotheses for one way to read the array, from the frequencies of its waves."""
     rounding = 2 * evidence.rounding
-    rates = rates_of(view.pairs, evidence.rows[: view.pairs.shape[0]], rounding)
+    rates = view.rates or rates_of(view.pairs, evidence.rows[: view.pairs.shape[0]], rounding)
     if rates is None:
         return
-    if view.errors is not None:
-        rates = replace(rates, errors=view.errors)
     moving = np.sign(rates.values)[np.abs(rates.values) > 2 * rates.errors]
     backward = bool(moving[moving.size // 2 :].sum() < 0)
     if backward:

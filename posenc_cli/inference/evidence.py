@@ -275,11 +275,8 @@ def _format(values: Reals, stored: str, *, text: bool) -> DType:
         if near or short_numbers(few).all():
             own = FLOAT32
             values = values.astype(np.float32).astype(np.float64)
-    for dtype in sorted(REAL_DTYPES.values(), key=lambda candidate: candidate.precision):
-        if dtype.precision >= own.precision:
-            break
-        with np.errstate(over="ignore"):
-            on_grid = round_to(values, FLOAT64, dtype)
-        if np.array_equal(on_grid, values):
-            return dtype
-    return own
+    formats = sorted(REAL_DTYPES.values(), key=lambda candidate: candidate.precision)
+    narrower = (dtype for dtype in formats if dtype.precision < own.precision)
+    with np.errstate(over="ignore"):
+        exact = (d for d in narrower if np.array_equal(round_to(values, FLOAT64, d), values))
+        return next(exact, own)

@@ -29,9 +29,8 @@ _CELLS_AT_ONCE = 1 << 16
 """Phases (rows × rotations × pairs) compared at a time: half a mebibyte."""
 _FEW_PAIRS = 16
 """Pairs that preselect the rotation count of a row, if there are at least twice as many."""
-_FITS_NOWHERE = 0.7
-"""Mean distance of the preselecting pairs above which a row fits nowhere: twice the largest
-accepted."""
+_LIKELY_TURNS = 4
+"""Rotation counts of a row that are compared in all pairs: those nearest in the few."""
 _REACH = 64
 """A rate is trusted up to this many times the span of the rows that it was found on."""
 _FARTHEST = 1 << 21
@@ -471,26 +470,21 @@ def _positions_and_misfits(
 def _misfits(places: RealRows, phases: RealRows, rates: Reals) -> RealRows:
     """Return the mean distances of pairs at ``places`` (rows, turns) from those of ``phases``.
 
-    If there are many pairs, a few of them decide which turns can be the best of a row. Other turns,
-    and rows that fit nowhere, keep their distances over those few pairs. Shape: (rows, turns).
+    If there are many pairs, a few of them decide which turns are likely. The distance of other
+    turns is infinite. Shape: (rows, turns).
     """
     some = np.arange(0, rates.size, max(1, rates.size // _FEW_PAIRS))
-    share = some.size / rates.size
-    misfits = np.empty(places.shape)
+    few = np.empty(places.shape)
     at_once = max(1, _CELLS_AT_ONCE // (phases.shape[0] * some.size))
     for first in range(0, places.shape[1], at_once):
         columns = slice(first, first + at_once)
-        misfits[:, columns] = _distances(places[:, columns], phases[:, some], rates[some])
-    if share == 1:
-        return misfits
-    best, every = np.argmin(misfits, axis=1), np.arange(places.shape[0])
-    most = _distances(places[every, best][:, None], phases, rates)[:, 0]
-    most[misfits[every, best] > _FITS_NOWHERE] = 0
-    rows, turns = np.nonzero(share * misfits <= most[:, None])
-    at_once = max(1, _CELLS_AT_ONCE // rates.size)
-    for first in range(0, rows.size, at_once):
-        row, turn = rows[first : first + at_once], turns[first : first + at_once]
-        misfits[row, turn] = _distances(places[row, turn][:, None], phases[row], rates)[:, 0]
+        few[:, columns] = _distances(places[:, columns], phases[:, some], rates[some])
+    if some.size == rates.size:
+        return few
+    likely = np.argsort(few, axis=1, kind="stable")[:, :_LIKELY_TURNS]
+    misfits = np.full(places.shape, np.inf)
+    every = _distances(np.take_along_axis(places, likely, axis=1), phases, rates)
+    np.put_along_axis(misfits, likely, every, axis=1)
     return misfits
 
 
