@@ -306,8 +306,8 @@ class ModelComparer:
 
     def windows(self, a: Model, b: Model, pairs: Sequence[tuple[Layers, Layers]]) -> None:
         """Compare how many positions layers see, if both readings state it."""
-        if a.reading.windows_unread or b.reading.windows_unread:
-            unread = a if a.reading.windows_unread else b
+        unread = next((model for model in (a, b) if model.reading.windows_unread), None)
+        if unread is not None:
             self.unknown["window"] = WINDOWS_UNREAD.format(unread.runtime)
             return
         for one, other in pairs:
@@ -491,19 +491,18 @@ class ModelComparer:
 def _pairs(first: Sequence[Layers], second: Sequence[Layers]) -> Iterator[tuple[Layers, Layers]]:
     """Yield corresponding groups of layers: with common layers, else of one type, else all."""
     labels = [{group.layer_type for group in groups} for groups in (first, second)]
-    if labels[0] == labels[1] == {"encoder", "decoder"}:
-        for group in first:
-            yield from ((group, other) for other in second if other.layer_type == group.layer_type)
-        return
-    places: dict[int, Layers] = {layer: group for group in second for layer in group.layers}
+    counted_apart = labels[0] == labels[1] == {"encoder", "decoder"}
+    places = {layer: group for group in second for layer in group.layers if not counted_apart}
     for group in first:
+        others: Sequence[Layers] = [
+            other for other in second if other.layer_type == group.layer_type
+        ]
         if group.layers and places:
-            others = {id(places[i]): places[i] for i in group.layers if i in places}
-            yield from ((group, other) for other in others.values())
-            continue
-        alike = [other for other in second if other.layer_type == group.layer_type]
-        for other in alike or second:
-            yield group, other
+            common = (places[layer] for layer in group.layers if layer in places)
+            others = [*{id(other): other for other in common}.values()]
+        elif not others and not counted_apart:
+            others = second
+        yield from ((group, other) for other in others)
 
 
 def _divisors(group: Layers) -> Sourced:

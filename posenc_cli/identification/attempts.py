@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import sys
 from functools import partial, reduce
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -94,15 +93,11 @@ OTHER_READINGS = 1
 """Trials of another way to read the array once something fits."""
 _MUCH_DEARER = 2.0
 """Extra cost above which a hypothesis does not replace one that fits. Chosen by judgement."""
-_PLAIN = 4.0
-"""Cost below which a fit makes other forms of the array unnecessary. Chosen by judgement: more than
-any rule with common numbers costs, and as much as the simplest one with a mistake."""
-_NOTHING = (True, True, sys.maxsize, 0.0, math.inf, math.inf)
-"""Rank if nothing was tried: after all others."""
 _DAMAGE = 0.02
 """Residual below which no row counts as damaged: all rows hold noise instead."""
 _USUAL = 3.0
-"""Highest cost of a rule with usual numbers. A table that such a rule gives is not a bias."""
+"""Highest cost of a rule with usual numbers. A table that such a rule gives is not a bias, and is
+not read in other forms."""
 _CERTAIN = 1.0
 """Highest cost of a rule that ends the search if it gives every value."""
 _LEAST_NUMBERS = 3
@@ -151,12 +146,12 @@ def attempts_of_forms(evidence: Evidence, notes: list[str]) -> list[Attempt]:
 
 def best_of(tried: Sequence[list[Attempt]]) -> list[Attempt]:
     """Return the list of attempts whose first one is best."""
-    return min(tried, key=lambda attempts: attempts[0].trial.rank if attempts else _NOTHING)
+    return min(filter(None, tried), key=lambda attempts: attempts[0].trial.rank, default=[])
 
 
 def _has_plain_fit(attempts: Sequence[Attempt]) -> bool:
     """Return whether something fits with common numbers and without a mistake."""
-    return any(a.trial.fits and a.trial.hypothesis.cost < _PLAIN for a in attempts)
+    return any(a.trial.fits and a.trial.hypothesis.cost <= _USUAL for a in attempts)
 
 
 def _attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:

@@ -27,7 +27,6 @@ from posenc_cli.identification.readings import (
     are_multiples,
     bases_of_pairs,
     function_views,
-    reads_columns,
     real_matrix,
     row_of_numbers,
     unreduced_views,
@@ -41,7 +40,7 @@ from posenc_cli.inference.candidates import (
     rotary_proposals,
     sinusoidal_proposals,
 )
-from posenc_cli.inference.fitting import median, spread
+from posenc_cli.inference.fitting import common_line, median, spread
 from posenc_cli.inference.rates import (
     Rates,
     positions_at,
@@ -335,9 +334,7 @@ def _is_damaged_line(positions: Integers, rows: Integers) -> bool:
     """Return whether most rows, but not all, are evenly spaced; the others are damaged."""
     if rows.size < 3:
         return False  # two rows are always on a line
-    step = int(median(np.diff(positions) / np.diff(rows)))
-    _, times = np.unique(positions - step * rows, return_counts=True)
-    return rows.size < 2 * int(times.max()) < 2 * rows.size
+    return rows.size < 2 * common_line(positions, rows)[2] < 2 * rows.size
 
 
 def _common_encodings(view: View, dim: int) -> Iterator[tuple[str, dict[str, Any], Reals, float]]:
@@ -603,13 +600,13 @@ def _row_positions(
     most = False
     if step != 0:
         # The first row may be damaged or out of place, so take the start that most rows share.
-        starts, times = np.unique(solved - step * (rows[few] - rows[0]), return_counts=True)
-        even = int(starts[np.argmax(times)]) + step * (rows - rows[0])
+        start, _, count = common_line(solved, rows[few], step)
+        even = start + step * rows
         if not _is_vacuous(even, frequencies):
             places.append(SampledPositions(even))
-        if times.max() == few.size:
+        if count == few.size:
             return places
-        most = 2 * int(times.max()) > few.size
+        most = 2 * count > few.size
     if known == rows.size and rates.rows >= 1 and median(apart) <= _MISFIT:
         every, misfits = positions_at(pairs, frequencies, signed=True)
         sure = median(misfits) <= _MISFIT and _is_determined(every, frequencies, evidence.rounding)
@@ -677,8 +674,7 @@ def _sinusoidal_hypotheses(
         rates, columns=view.columns, order=view.order, odd=view.odd, dim=dim
     )
     for proposal in sorted(proposals, key=lambda proposal: proposal.cost):
-        scheme = catalogue.find(proposal.scheme)
-        if not reads_columns(view, scheme.bind(proposal.given).content, dim):
+        if catalogue.find(proposal.scheme).bind(proposal.given).content.width != dim:
             continue
         for places in find(proposal.frequencies[: view.count].tobytes()):
             if places.scaled and view.order == "cos-first" and dim % 2 == 0:

@@ -394,11 +394,11 @@ def progression_of(
         line = noise * float(np.sqrt(1 / near.sum() + (row - offsets.mean()) ** 2 / power))
         return line + share * abs(start + step * row)
 
-    first, span = _fraction(start, error_at(0)), int(offsets[-1])
+    first, span = fraction(start, error_at(0)), int(offsets[-1])
     error = noise / float(np.sqrt(power)) + share * abs(step)
     written = _written_fraction(step, error)
     # If people do not write the step, they may have written the last position, as in linspace.
-    apart = written or (_fraction(start + step * span, error_at(span)) - first) / span
+    apart = written or (fraction(start + step * span, error_at(span)) - first) / span
     return (first - apart * int(rows[0]), apart) if apart else None
 
 
@@ -427,7 +427,7 @@ def _written_fraction(value: float, error: float) -> Fraction | None:
     return exact if value > 0 else -exact
 
 
-def _fraction(value: float, error: float) -> Fraction:
+def fraction(value: float, error: float) -> Fraction:
     """Return the number that people write, or else the value with the digits of its error."""
     number = _written_fraction(value, error)
     if number is None:
