@@ -157,11 +157,7 @@ def _grids(view: View, limit: float) -> Iterator[_GridPlaces]:
 def _grids_of_pairs(pairs: ComplexRows, limit: float) -> Iterator[_GridPlaces]:
     """Yield the grids of two or more axes; the pairs of the first one may follow a grid too."""
     count = pairs.shape[0]
-    few = pairs[:, spread(pairs.shape[1], _TOLD)]
     for width in (w for w in range(2, count // 2 + 1) if count % w == 0):
-        along, across = _pairs_by_axis(few, width, limit)
-        if not (along | across).all():
-            continue
         along, across = _pairs_by_axis(pairs, width, limit)
         if not ((along | across).all() and (along & ~across).any() and (across & ~along).any()):
             continue
@@ -620,18 +616,11 @@ def _with_origins(
 
 
 def _fits(view: View, bound: _GridScheme, limit: float) -> bool:
-    """Return whether all pairs are within a limit of the hypothesis in the median row.
-
-    A few pairs are compared first, because they refute most hypotheses.
-    """
+    """Return whether all pairs are within a limit of the hypothesis in the median row."""
     rows = spread(view.pairs.shape[0], 40)
-    coordinates = bound.at(rows)
-    for pairs in (np.arange(0, view.count, -(-view.count // 16)), np.arange(view.count)):
-        points = np.exp(1j * coordinates[:, pairs] * bound.frequencies[pairs])  # (rows, pairs)
-        distance = np.abs(view.seen(points) - view.pairs[np.ix_(rows, pairs)])
-        if not median(distance, axis=0).max() <= limit:
-            return False
-    return True
+    points = np.exp(1j * bound.at(rows) * bound.frequencies)  # (rows, pairs)
+    distance = np.abs(view.seen(points) - view.pairs[rows])
+    return bool(median(distance, axis=0).max() <= limit)
 
 
 _LIMIT = 1e-5

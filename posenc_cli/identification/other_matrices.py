@@ -76,8 +76,7 @@ def _counter_hypotheses(evidence: Evidence, column: Reals, dim: int) -> Iterator
     )
     parts = math.lcm(first.denominator, step.denominator)
     evenly = int(first * parts) + int(step * parts) * (rows - rows[0])
-    near = np.abs(evenly / parts - column) <= allowed * column
-    if highest >= 1 and near.all() and (parts > 1 or not distinct or not whole):
+    if highest >= 1 and (parts > 1 or not distinct or not whole):
         yield Hypothesis("integer", {"dim": dim}, (None,), evenly, cost=1.0, denominator=parts)
     if highest <= 1:
         yield from _normalized_hypotheses(evidence, column, slope, dim)

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 _UNEVEN = 0.02
 """Relative scatter of the pairs' size √(cos² + sin²): more than the rounding of any format causes.
 """
-_FEW_ROWS, _FEWEST_ROWS = 16, 3
-"""Rows whose sizes are tested first, and fewest rows that show a line."""
+_FEWEST_ROWS = 3
+"""Fewest rows that show a line."""
 _CIRCLE, _MOST_ROWS, _MOST_AXES = 0.02, 0.7, 4
 """Largest distance of sin² + cos² from 1, the share of rows that must meet it, and the most axes of
 a grid."""
@@ -303,23 +303,16 @@ def bases_of_pairs(rates: Reals, errors: Reals) -> list[float]:
 
 def _wave_views(pairs: ComplexRows, evidence: Evidence, **rest: Any) -> Iterator[View]:
     """Yield a view of pairs if they are waves, divided by a growing or constant amplitude."""
-    rounding = 4 * evidence.rounding
-    every = np.arange(pairs.shape[0])
-    for rows in (every[:: max(1, every.size // _FEW_ROWS)], every):
-        sizes = np.abs(pairs[rows])  # (rows, pairs)
-        if not np.isfinite(sizes).all() or (sizes <= 0).any():
-            return
-        middle = float(median(sizes))
-        is_even = float(np.abs(sizes / middle - 1).max()) <= _UNEVEN
-        if is_even:
-            continue
-        if rest.get("kind") != "rotary" or every.size < _FEWEST_ROWS:
-            return
-        slopes, starts, residual = _growth(sizes, evidence.rows[rows])
-        if residual > 1e-5 + 2 * rounding:
-            return
-    shown = {"amplitude": middle} if is_even else {"growth": (slopes, starts)}
-    yield View(pairs=pairs / sizes, **shown, **rest)
+    sizes = np.abs(pairs)  # (rows, pairs)
+    if not np.isfinite(sizes).all() or (sizes <= 0).any():
+        return
+    middle = float(median(sizes))
+    if np.abs(sizes / middle - 1).max() <= _UNEVEN:
+        yield View(pairs=pairs / sizes, amplitude=middle, **rest)
+    elif rest.get("kind") == "rotary" and sizes.shape[0] >= _FEWEST_ROWS:
+        slopes, starts, residual = _growth(sizes, evidence.rows)
+        if residual <= 1e-5 + 8 * evidence.rounding:
+            yield View(pairs=pairs / sizes, growth=(slopes, starts), **rest)
 
 
 def _growth(sizes: RealRows, rows: Integers) -> tuple[Reals, Reals, float]:
