@@ -252,7 +252,4 @@ def aligned_blocks(a: Operand, b: Operand) -> Iterator[tuple[NumberArray, Number
 
 
 def _next(blocks: Iterator[NumberArray]) -> NumberArray:
-    for block in blocks:
-        if block.size:
-            return block.reshape(-1)
-    return np.empty(0)
+    return next((block.reshape(-1) for block in blocks if block.size), np.empty(0))

@@ -88,8 +88,8 @@ _FALLING = 0.05
 """Extra cost of falling positions for a sinusoidal matrix; Transformer-XL's rows, which count back,
 do not pay it."""
 _UNUSUAL = 0.5
-"""Extra cost of fractional or fast falling positions: RoPE divided by a factor and timesteps of
-diffusion models are likelier."""
+"""Extra cost of fractional or fast falling positions for a rotary table: timesteps of diffusion
+models are likelier."""
 _UNWRITTEN, _WRITTEN = 2.0, 10**4
 """Extra cost of positions whose denominator exceeds the second number: nobody writes such
 fractions."""
@@ -565,6 +565,12 @@ class SampledPositions(Record):
         return int(self.positions.max()) // self.denominator + 1
 
     @property
+    def scaled(self) -> bool:
+        """Whether all positions are multiples of a step below 1, as after linear RoPE scaling."""
+        step = int(self.positions[1] - self.positions[0]) if self.positions.size > 1 else 1
+        return abs(step) < self.denominator and not (self.positions % step).any()
+
+    @property
     def unusual(self) -> bool:
         """Whether positions are fractional, or fall by more than 1 per row."""
         falls = self.positions[-1] < self.positions[0]
@@ -671,6 +677,8 @@ def _sinusoidal_hypotheses(
         if catalogue.find(proposal.scheme).bind(proposal.given).content.width != dim:
             continue
         for places in find(proposal.frequencies[: view.count].tobytes()):
+            if places.scaled and view.order == "cos-first" and dim % 2 == 0:
+                continue  # RoPE divided by a factor has these columns
             own = Hypothesis(
                 proposal.scheme,
                 proposal.given,
@@ -680,7 +688,6 @@ def _sinusoidal_hypotheses(
                 + (0.3 if view.order == "cos-first" else 0)
                 + _MULTIPLIED * (multiplier != 1)
                 + _FALLING * backward
-                + _UNUSUAL * places.unusual
                 + _UNWRITTEN * (places.denominator > _WRITTEN),
                 hidden=("odd",) if dim % 2 == 0 else (),
                 uncertainty=proposal.uncertainty,
