@@ -101,11 +101,10 @@ def stored_names(files: Sequence[str]) -> list[StoredName]:
     return [name for file in files for name in _names_in_file(file)]
 
 
-def _names_in_file(file: str) -> list[StoredName]:
+def _names_in_file(file: str) -> Iterator[StoredName]:
     source = open_source(file, max_bytes=_LARGEST_FILE)
     with source.file:
         headers = safetensors.headers(source)
-    names = []
     for header in headers:
         match = re.search(_NAME, header.name)
         if match is None or not header.dtype.startswith(("float", "bfloat")):
@@ -114,8 +113,7 @@ def _names_in_file(file: str) -> list[StoredName]:
             continue
         kind = (match["kind"] or "").rstrip("_")
         if kind != _ORIGINAL and not re.search(_OTHER_PARTS, header.name):
-            names.append(_stored_name(file, header.name, kind))
-    return names
+            yield _stored_name(file, header.name, kind)
 
 
 def _stored_name(file: str, name: str, kind: str) -> StoredName:
