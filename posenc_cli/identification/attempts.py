@@ -37,7 +37,6 @@ from posenc_cli.identification.other_matrices import row_hypotheses
 from posenc_cli.identification.readings import (
     certain_forms,
     periods_read,
-    possible_forms,
 )
 from posenc_cli.identification.waves import (
     angle_hypotheses,
@@ -135,13 +134,7 @@ def attempts_of_forms(evidence: Evidence, notes: list[str]) -> list[Attempt]:
         tried.append(attempts_of_forms(inner, notes))
         if _has_plain_fit(tried[-1]):
             return tried[-1]
-    tried.append(_attempts(evidence, notes))
-    fits_most = any(attempt.trial.fits_most for attempt in tried[-1])
-    for inner in () if fits_most else possible_forms(evidence):
-        tried.append(attempts_of_forms(inner, notes))
-        if _has_plain_fit(tried[-1]):
-            break
-    return best_of(tried)
+    return best_of([*tried, _attempts(evidence, notes)])
 
 
 def best_of(tried: Sequence[list[Attempt]]) -> list[Attempt]:

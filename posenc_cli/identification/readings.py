@@ -3,7 +3,6 @@
 A correct reading gives complex numbers cos + i·sin of constant size, or of a size whose logarithm
 is linear in the position. Programs also store such matrices repeated, stacked on an axis of two, or
 before empty rows. Each such form is a view of the array: no entry is copied or left uncompared.
-Certain forms are visible in the entries; possible ones are tried if nothing fits.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -192,17 +191,18 @@ def views(evidence: Evidence) -> Iterator[View]:
 
 
 def _views_of_two_tables(evidence: Evidence) -> Iterator[View]:
-    cos, sin = evidence.sample
-    ways = [*_repeated_readings(cos + 1j * sin)]
-    for suffix, layout, parts, pairs in ways[:-1] or ways:
-        yield from _wave_views(
-            pairs,
-            evidence,
-            kind="rotary",
-            tables=(f"cos{suffix}", f"sin{suffix}"),
-            layout=layout,
-            parts=parts,
-        )
+    """Yield the readings of a table of cosines and one of sines, then in the other order."""
+    first, second = evidence.sample
+    for names, pairs in (
+        (("cos", "sin"), first + 1j * second),
+        (("sin", "cos"), second + 1j * first),
+    ):
+        ways = [*_repeated_readings(pairs)]
+        for suffix, layout, parts, own in ways[:-1] or ways:
+            tables = tuple(f"{name}{suffix}" for name in names)
+            yield from _wave_views(
+                own, evidence, kind="rotary", tables=tables, layout=layout, parts=parts
+            )
 
 
 def _views_of_one_matrix(values: RealRows, evidence: Evidence) -> Iterator[View]:
@@ -331,14 +331,6 @@ _MOST_FORMS = 3
 """Most nested forms."""
 _LEAST_ROWS = 2
 """Fewest rows of a matrix in another form."""
-
-SINES_FIRST = "sines first, then cosines"
-
-
-def possible_forms(evidence: Evidence) -> Iterator[Evidence]:
-    """Yield two arrays in the other order, as sines first."""
-    if len(evidence.arrays) == 2 and SINES_FIRST not in evidence.forms:
-        yield _inner_evidence(evidence, evidence.arrays[::-1], SINES_FIRST)
 
 
 def periods_read(evidence: Evidence) -> Evidence | None:

@@ -398,7 +398,12 @@ def fallback_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     width = evidence.shape[1]
     ways: list[tuple[tuple[str, ...], int]] = [((table,), n) for table, n in _ONE_FILE]
     if len(evidence.arrays) == 2:
-        ways = [(("cos-full", "sin-full"), 2), (("cos", "sin"), 1)]
+        ways = [
+            (("cos-full", "sin-full"), 2),
+            (("cos", "sin"), 1),
+            (("sin-full", "cos-full"), 2),
+            (("sin", "cos"), 1),
+        ]
     if evidence.sample[0].dtype.kind == "c":
         ways = []
     for tables, columns in ways:
