@@ -33,13 +33,15 @@ from posenc_cli.configs.resolved import (
     Sourced,
 )
 from posenc_cli.configs.scores import SCORES
+from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, fresh
 from posenc_cli.rotary.lengths import length_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from posenc_cli.comparison.stored_frequencies import StoredFrequencies
+    from posenc_cli.files.reading import Loaded
+    from posenc_cli.numerics.arrays import Reals
 
 CLOSE = 1e-5
 """Relative error due to float32: 6e-8 for a factor, up to 1e-5 for divisors that the converter
@@ -144,6 +146,30 @@ class Loss(Record):
     layers: str | None
     a: Sourced
     b: Sourced
+
+
+class StoredFrequencies(Record):
+    """Frequencies that layers of a checkpoint share: the name of the first tensor, and its values.
+
+    ``layers`` are those that store them; empty if the model stores them once.
+    """
+
+    name: str
+    layers: tuple[int, ...]
+    layer_type: str | None
+    loaded: Loaded
+
+    @property
+    def values(self) -> Reals:
+        """The frequencies in float64. Shape: (pairs,)."""
+        return self.loaded.values.astype("float64")
+
+    @property
+    def label(self) -> str:
+        """The layers, as text."""
+        if not self.layers:
+            return self.layer_type or self.name
+        return f"layer{'s' * (len(self.layers) > 1)} {', '.join(range_texts(self.layers))}"
 
 
 class Model(Record):

@@ -25,6 +25,7 @@ from posenc_cli.comparison.losses import (
     Model,
     ModelComparer,
     ModelComparison,
+    StoredFrequencies,
     rotating_frequencies,
 )
 from posenc_cli.configs.resolved import Layers, Resolved, Sourced
@@ -33,7 +34,6 @@ from posenc_cli.files import safetensors
 from posenc_cli.files.reading import Loaded, read_members
 from posenc_cli.files.source import open_source
 from posenc_cli.inference.tolerance import smallest, unit
-from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.lengths import length_rule
 
@@ -65,30 +65,6 @@ class StoredName(Record):
     name: str
     layer: int | None
     layer_type: str | None
-
-
-class StoredFrequencies(Record):
-    """Frequencies that layers of a checkpoint share: the name of the first tensor, and its values.
-
-    ``layers`` are those that store them; empty if the model stores them once.
-    """
-
-    name: str
-    layers: tuple[int, ...]
-    layer_type: str | None
-    loaded: Loaded
-
-    @property
-    def values(self) -> Reals:
-        """The frequencies in float64. Shape: (pairs,)."""
-        return self.loaded.values.astype("float64")
-
-    @property
-    def label(self) -> str:
-        """The layers, as text."""
-        if not self.layers:
-            return self.layer_type or self.name
-        return f"layer{'s' * (len(self.layers) > 1)} {', '.join(range_texts(self.layers))}"
 
 
 def stored_names(files: Sequence[str]) -> list[StoredName]:
