@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 _UNEVEN = 0.02
 """Relative scatter of the pairs' size √(cos² + sin²): more than the rounding of any format causes.
 """
-_FEWEST_ROWS = 3
-"""Fewest rows that show a line."""
+_FEW_ROWS, _FEWEST_ROWS = 16, 3
+"""Rows whose sizes are tested first, and fewest rows that show a line."""
 _CIRCLE, _MOST_ROWS, _MOST_AXES = 0.02, 0.7, 4
 """Largest distance of sin² + cos² from 1, the share of rows that must meet it, and the most axes of
 a grid."""
@@ -306,13 +306,15 @@ def _wave_views(pairs: ComplexRows, evidence: Evidence, **rest: Any) -> Iterator
     sizes = np.abs(pairs)  # (rows, pairs)
     if not np.isfinite(sizes).all() or (sizes <= 0).any():
         return
-    middle = float(median(sizes))
-    if np.abs(sizes / middle - 1).max() <= _UNEVEN:
-        yield View(pairs=pairs / sizes, amplitude=middle, **rest)
+    few = spread(sizes.shape[0], _FEW_ROWS)
+    if np.abs(sizes / median(sizes[few]) - 1).max() <= _UNEVEN:
+        yield View(pairs=pairs / sizes, amplitude=float(median(sizes)), **rest)
     elif rest.get("kind") == "rotary" and sizes.shape[0] >= _FEWEST_ROWS:
-        slopes, starts, residual = _growth(sizes, evidence.rows)
-        if residual <= 1e-5 + 8 * evidence.rounding:
-            yield View(pairs=pairs / sizes, growth=(slopes, starts), **rest)
+        for rows in (few, np.arange(sizes.shape[0])):
+            slopes, starts, residual = _growth(sizes[rows], evidence.rows[rows])
+            if residual > 1e-5 + 8 * evidence.rounding:
+                return
+        yield View(pairs=pairs / sizes, growth=(slopes, starts), **rest)
 
 
 def _growth(sizes: RealRows, rows: Integers) -> tuple[Reals, Reals, float]:
