@@ -31,12 +31,6 @@ def test_a_table_is_found_in_the_form_that_a_program_keeps_it_in(name):
     assert not match.exact or match.as_written
 
 
-def test_the_order_of_sines_and_cosines_is_told_by_their_tables():
-    sines_first, *_ = KEPT["stacked, sines first"]
-    assert identify(Evidence.of_arrays(*sines_first)).match.tables == ("sin", "cos")
-    assert identify(Evidence.of_arrays(*sines_first[::-1])).match.tables == ("cos", "sin")
-
-
 @pytest.mark.long
 @pytest.mark.sweep(29)
 @pytest.mark.parametrize("name", UNLIKE)
