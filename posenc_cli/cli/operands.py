@@ -119,8 +119,7 @@ def _config_of(name: str) -> Mapping[str, Any] | GGUFHeader:
 
 
 def _checkpoint(name: str) -> Model:
-    from posenc_cli.comparison.stored_frequencies import stored_model
-    from posenc_cli.comparison.stored_tensors import stored_names
+    from posenc_cli.comparison.stored_frequencies import stored_model, stored_names
 
     names = stored_names(checkpoint_files(name))
     if not names:
@@ -134,7 +133,7 @@ def _checkpoint(name: str) -> Model:
 
 def _is_checkpoint(text: str) -> bool:
     """Return whether a text names a .safetensors file, its index, or a folder without config."""
-    from posenc_cli.comparison.stored_tensors import stored_names
+    from posenc_cli.comparison.stored_frequencies import stored_names
 
     place = Path(text)
     if text.endswith(INDEX):

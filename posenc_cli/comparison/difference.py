@@ -199,7 +199,8 @@ def difference(a: Operand, b: Operand) -> Difference:
             f"the shapes differ: {shape_text(a.shape)} and {shape_text(b.shape)}",
             hint="for a scheme, --len, --dim, --head and --table choose the array",
         )
-    formats = (_format(operand.dtype) for operand in (a, b))
+    # Integers are compared exactly, as float64.
+    formats = (_FORMATS.get(operand.dtype, FLOAT64) for operand in (a, b))
     found = Difference(a.shape, min(formats, key=lambda dtype: dtype.precision))
     for left, right in aligned_blocks(a, b):
         found.take(left, right)
@@ -213,11 +214,6 @@ def shape_text(shape: tuple[int, ...]) -> str:
     ('4096 × 64', '32')
     """
     return " × ".join(map(str, shape))
-
-
-def _format(name: str) -> DType:
-    """Return the format of a name; integers are compared exactly, as float64."""
-    return _FORMATS.get(name, FLOAT64)
 
 
 def _most_ulps(x: RealRows, y: RealRows, errors: RealRows, unit: DType) -> float:
@@ -252,7 +248,4 @@ def aligned_blocks(a: Operand, b: Operand) -> Iterator[tuple[NumberArray, Number
 
 
 def _next(blocks: Iterator[NumberArray]) -> NumberArray:
-    for block in blocks:
-        if block.size:
-            return block.reshape(-1)
-    return np.empty(0)
+    return next((block.reshape(-1) for block in blocks if block.size), np.empty(0))

@@ -33,13 +33,15 @@ from posenc_cli.configs.resolved import (
     Sourced,
 )
 from posenc_cli.configs.scores import SCORES
+from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, fresh
 from posenc_cli.rotary.lengths import length_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from posenc_cli.comparison.stored_tensors import StoredFrequencies
+    from posenc_cli.files.reading import Loaded
+    from posenc_cli.numerics.arrays import Reals
 
 CLOSE = 1e-5
 """Relative error due to float32: 6e-8 for a factor, up to 1e-5 for divisors that the converter
@@ -144,6 +146,30 @@ class Loss(Record):
     layers: str | None
     a: Sourced
     b: Sourced
+
+
+class StoredFrequencies(Record):
+    """Frequencies that layers of a checkpoint share: the name of the first tensor, and its values.
+
+    ``layers`` are those that store them; empty if the model stores them once.
+    """
+
+    name: str
+    layers: tuple[int, ...]
+    layer_type: str | None
+    loaded: Loaded
+
+    @property
+    def values(self) -> Reals:
+        """The frequencies in float64. Shape: (pairs,)."""
+        return self.loaded.values.astype("float64")
+
+    @property
+    def label(self) -> str:
+        """The layers, as text."""
+        if not self.layers:
+            return self.layer_type or self.name
+        return f"layer{'s' * (len(self.layers) > 1)} {', '.join(range_texts(self.layers))}"
 
 
 class Model(Record):
@@ -306,8 +332,8 @@ class ModelComparer:
 
     def windows(self, a: Model, b: Model, pairs: Sequence[tuple[Layers, Layers]]) -> None:
         """Compare how many positions layers see, if both readings state it."""
-        if a.reading.windows_unread or b.reading.windows_unread:
-            unread = a if a.reading.windows_unread else b
+        unread = next((model for model in (a, b) if model.reading.windows_unread), None)
+        if unread is not None:
             self.unknown["window"] = WINDOWS_UNREAD.format(unread.runtime)
             return
         for one, other in pairs:
@@ -491,19 +517,18 @@ class ModelComparer:
 def _pairs(first: Sequence[Layers], second: Sequence[Layers]) -> Iterator[tuple[Layers, Layers]]:
     """Yield corresponding groups of layers: with common layers, else of one type, else all."""
     labels = [{group.layer_type for group in groups} for groups in (first, second)]
-    if labels[0] == labels[1] == {"encoder", "decoder"}:
-        for group in first:
-            yield from ((group, other) for other in second if other.layer_type == group.layer_type)
-        return
-    places: dict[int, Layers] = {layer: group for group in second for layer in group.layers}
+    counted_apart = labels[0] == labels[1] == {"encoder", "decoder"}
+    places = {layer: group for group in second for layer in group.layers if not counted_apart}
     for group in first:
+        others: Sequence[Layers] = [
+            other for other in second if other.layer_type == group.layer_type
+        ]
         if group.layers and places:
-            others = {id(places[i]): places[i] for i in group.layers if i in places}
-            yield from ((group, other) for other in others.values())
-            continue
-        alike = [other for other in second if other.layer_type == group.layer_type]
-        for other in alike or second:
-            yield group, other
+            common = (places[layer] for layer in group.layers if layer in places)
+            others = [*{id(other): other for other in common}.values()]
+        elif not others and not counted_apart:
+            others = second
+        yield from ((group, other) for other in others)
 
 
 def _divisors(group: Layers) -> Sourced:

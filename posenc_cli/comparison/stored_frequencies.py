@@ -1,5 +1,9 @@
 """Compare the frequencies stored in a checkpoint with those of its config.
 
+Older code saved ``inv_freq`` with the weights. transformers and vLLM ignore such a tensor and
+compute the frequencies; code that loads it rotates by its values. The tensors are found by name and
+shape.
+
 Rounding to the number format is not a difference, but a warning states it: float16 and bfloat16
 change low-frequency pairs by a percent. If frequencies differ, they are identified, so that the
 loss can name the parameter that made them.
@@ -9,6 +13,7 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,15 +25,16 @@ from posenc_cli.comparison.losses import (
     Model,
     ModelComparer,
     ModelComparison,
+    StoredFrequencies,
     rotating_frequencies,
 )
-from posenc_cli.comparison.stored_tensors import StoredFrequencies, StoredName
 from posenc_cli.configs.resolved import Layers, Resolved, Sourced
 from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.files import safetensors
 from posenc_cli.files.reading import Loaded, read_members
-from posenc_cli.identification.search import identify_files
+from posenc_cli.files.source import open_source
 from posenc_cli.inference.tolerance import smallest, unit
-from posenc_cli.records import replace
+from posenc_cli.records import Record, replace
 from posenc_cli.rotary.lengths import length_rule
 
 if TYPE_CHECKING:
@@ -37,6 +43,61 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Reals
 
 NOUN = "stored frequencies"
+
+_NAME = r"(?:^|[./])(?P<kind>\w+_)?inv_freq$"
+_LAYER = r"[./](\d+)[./]"
+_OTHER_PARTS = (
+    r"(?:^|[./])(?:vis|visual|vision\w*|image\w*|video\w*|vit|audio\w*|speech\w*|mm_\w+)[./]"
+)
+"""Parts of multimodal models that are not the text model."""
+_ORIGINAL = "original"  # dynamic rules keep the original frequencies beside the current ones
+_MOST_PAIRS = 1 << 15
+_LARGEST_FILE = 8 << 30
+
+
+class StoredName(Record):
+    """A tensor of frequencies: its file, its name, and the layer or type of layers it belongs to.
+
+    ``layer`` is None if all layers share it, and ``layer_type`` if its name states no type.
+    """
+
+    file: str
+    name: str
+    layer: int | None
+    layer_type: str | None
+
+
+def stored_names(files: Sequence[str]) -> list[StoredName]:
+    """Return the tensors of frequencies in .safetensors files, from their headers alone.
+
+    Raises:
+        InvalidInput: a file is malformed.
+        Unavailable: it cannot be opened.
+    """
+    return [name for file in files for name in _names_in_file(file)]
+
+
+def _names_in_file(file: str) -> Iterator[StoredName]:
+    source = open_source(file, max_bytes=_LARGEST_FILE)
+    with source.file:
+        headers = safetensors.headers(source)
+    for header in headers:
+        match = re.search(_NAME, header.name)
+        if match is None or not header.dtype.startswith(("float", "bfloat")):
+            continue
+        if len(header.shape) != 1 or not 0 < header.shape[0] <= _MOST_PAIRS:
+            continue
+        kind = (match["kind"] or "").rstrip("_")
+        if kind != _ORIGINAL and not re.search(_OTHER_PARTS, header.name):
+            yield _stored_name(file, header.name, kind)
+
+
+def _stored_name(file: str, name: str, kind: str) -> StoredName:
+    layer = re.search(_LAYER, name)
+    layer_type = kind or None
+    if layer_type is None and re.search(r"rotary_emb_local|local_rotary", name):
+        layer_type = "sliding_attention"
+    return StoredName(file, name, int(layer[1]) if layer else None, layer_type)
 
 
 def stored_model(path: str, names: Sequence[StoredName]) -> Model:
@@ -189,6 +250,8 @@ def _expected(group: Layers) -> Iterator[Reals]:
 
 def _identified(group: Layers, stored: StoredFrequencies) -> Layers | None:
     """Return the layers that stored frequencies fit, or None."""
+    from posenc_cli.identification.search import identify_files
+
     if stored.values.size < 2 or not np.isfinite(stored.values).all():
         return None
     match = identify_files([stored.loaded]).match

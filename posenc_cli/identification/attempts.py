@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import sys
 from functools import partial, reduce
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -38,7 +37,6 @@ from posenc_cli.identification.other_matrices import row_hypotheses
 from posenc_cli.identification.readings import (
     certain_forms,
     periods_read,
-    possible_forms,
 )
 from posenc_cli.identification.waves import (
     angle_hypotheses,
@@ -49,6 +47,7 @@ from posenc_cli.identification.waves import (
     prompt_hypotheses,
     wave_hypotheses,
 )
+from posenc_cli.inference.candidates import same_entries
 from posenc_cli.inference.tolerance import FUNCTIONS, smallest, unit
 from posenc_cli.inference.trial import (
     DOUBLE_FUNCTIONS,
@@ -93,15 +92,11 @@ OTHER_READINGS = 1
 """Trials of another way to read the array once something fits."""
 _MUCH_DEARER = 2.0
 """Extra cost above which a hypothesis does not replace one that fits. Chosen by judgement."""
-_PLAIN = 4.0
-"""Cost below which a fit makes other forms of the array unnecessary. Chosen by judgement: more than
-any rule with common numbers costs, and as much as the simplest one with a mistake."""
-_NOTHING = (True, True, sys.maxsize, 0.0, math.inf, math.inf)
-"""Rank if nothing was tried: after all others."""
 _DAMAGE = 0.02
 """Residual below which no row counts as damaged: all rows hold noise instead."""
 _USUAL = 3.0
-"""Highest cost of a rule with usual numbers. A table that such a rule gives is not a bias."""
+"""Highest cost of a rule with usual numbers. A table that such a rule gives is not a bias, and is
+not read in other forms."""
 _CERTAIN = 1.0
 """Highest cost of a rule that ends the search if it gives every value."""
 _LEAST_NUMBERS = 3
@@ -139,23 +134,17 @@ def attempts_of_forms(evidence: Evidence, notes: list[str]) -> list[Attempt]:
         tried.append(attempts_of_forms(inner, notes))
         if _has_plain_fit(tried[-1]):
             return tried[-1]
-    tried.append(_attempts(evidence, notes))
-    fits_most = any(attempt.trial.fits_most for attempt in tried[-1])
-    for inner in () if fits_most else possible_forms(evidence):
-        tried.append(attempts_of_forms(inner, notes))
-        if _has_plain_fit(tried[-1]):
-            break
-    return best_of(tried)
+    return best_of([*tried, _attempts(evidence, notes)])
 
 
 def best_of(tried: Sequence[list[Attempt]]) -> list[Attempt]:
     """Return the list of attempts whose first one is best."""
-    return min(tried, key=lambda attempts: attempts[0].trial.rank if attempts else _NOTHING)
+    return min(filter(None, tried), key=lambda attempts: attempts[0].trial.rank, default=[])
 
 
 def _has_plain_fit(attempts: Sequence[Attempt]) -> bool:
     """Return whether something fits with common numbers and without a mistake."""
-    return any(a.trial.fits and a.trial.hypothesis.cost < _PLAIN for a in attempts)
+    return any(a.trial.fits and a.trial.hypothesis.cost <= _USUAL for a in attempts)
 
 
 def _attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
@@ -181,11 +170,11 @@ def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
         usual = [slopes for slopes in slope_hypotheses(evidence) if slopes.cost < 1]
         if not usual:
             notes.append("two numbers are too few to choose: any frequency ladder fits them")
-        return _attempt_all(usual, evidence, None)
+        return _attempt_all(usual, evidence)
     if len(evidence.arrays) > 1:
         return _placed_row_attempts(evidence, notes) or []
     hypotheses = [*frequency_hypotheses(evidence), *slope_hypotheses(evidence)]
-    attempts = _attempt_all(hypotheses, evidence, None)
+    attempts = _attempt_all(hypotheses, evidence)
     if attempts and attempts[0].trial.fits:
         return attempts
     if (inner := periods_read(evidence)) is not None:
@@ -195,7 +184,7 @@ def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
             for each in frequency_hypotheses(inner)
             if each.cost <= _USUAL and each.given.get("base") in KNOWN_BASES
         ]
-        if (of_periods := _attempt_all(usual, inner, None)) and of_periods[0].trial.fits:
+        if (of_periods := _attempt_all(usual, inner)) and of_periods[0].trial.fits:
             return of_periods
     placed = _placed_row_attempts(evidence, notes)
     return attempts if placed is None else placed
@@ -207,24 +196,14 @@ def _placed_row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt] 
     The list is empty if several encodings fit; None if nothing does.
     """
     row = replace(evidence, arrays=tuple(array[None] for array in evidence.arrays))
-    placed = _attempt_all(placed_hypotheses(row), row, None)
+    placed = _attempt_all(placed_hypotheses(row), row)
     fitting = [attempt.trial for attempt in placed if attempt.trial.fits]
     if not fitting:
         return None
-    if all(_same_rates(fitting[0], trial) for trial in fitting[1:]):
+    if all(same_entries(fitting[0], trial) for trial in fitting[1:]):
         return placed
     notes.append("one row is too little to choose: several encodings fit it")
     return []
-
-
-def _same_rates(a: Trial, b: Trial) -> bool:
-    """Return whether two trials have the same waves at the same positions."""
-    first, second = a.bound.content.waves, b.bound.content.waves
-    where, there = a.hypothesis.positions, b.hypothesis.positions
-    if first is None or second is None or where is None or there is None:
-        return False
-    same = np.array_equal(np.asarray(first.frequencies(np)), np.asarray(second.frequencies(np)))
-    return same and np.array_equal(where, there)
 
 
 def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
@@ -232,25 +211,9 @@ def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
     attempts = _wave_and_row_attempts(evidence) if evidence.moderate else []
     if not any(each.trial.equal == 1 and each.trial.hypothesis.cost <= _USUAL for each in attempts):
         attempts += _bias_attempts(evidence)
-    if not evidence.moderate:
-        return attempts
-    if not _is_settled(attempts):
-        attempts += _attempt_all(fallback_hypotheses(evidence), evidence, None)
-    # In the columns that fit, two rules may hardly differ, and a grid of one axis may be a line.
-    if not any(
-        (
-            each.trial.fits_most
-            and not each.trial.strained
-            and (each.trial.fits or each.trial.hypothesis.cost < _MUCH_DEARER)
-        )
-        or (not each.trial.fits_most and each.trial.residual < _DAMAGE)
-        for each in attempts
-    ):
-        attempts += _attempts_of_parts(evidence)
-    if not any(attempt.trial.fits_most for attempt in attempts):
-        attempts += _attempt_all(placed_hypotheses(evidence), evidence, None)
-    if not any(attempt.trial.fits for attempt in attempts):
-        attempts += _attempt_all(prompt_hypotheses(evidence), evidence, None)
+    for hypotheses_of, explains in _FURTHER if evidence.moderate else ():
+        if not any(explains(attempt.trial) for attempt in attempts):
+            attempts += _attempt_all(hypotheses_of(evidence), evidence)
     attempts.sort(key=_rank)
     if attempts and attempts[0].trial.fits_most and not attempts[0].profile:
         regular = row_positions(attempts[0].trial.hypothesis, evidence) is not None
@@ -262,8 +225,8 @@ def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
 
 def _wave_and_row_attempts(evidence: Evidence) -> list[Attempt]:
     """Return attempts at rows by formula, at waves, and at waves on a grid."""
-    attempts = _attempt_all(row_hypotheses(evidence), evidence, None)
-    attempts += _attempt_all(angle_hypotheses(evidence), evidence, None)
+    attempts = _attempt_all(row_hypotheses(evidence), evidence)
+    attempts += _attempt_all(angle_hypotheses(evidence), evidence)
     if any(attempt.trial.fits and attempt.trial.equal == 1 for attempt in attempts):
         return attempts
     for groups in (
@@ -275,7 +238,7 @@ def _wave_and_row_attempts(evidence: Evidence) -> list[Attempt]:
             if not likely and any(_is_certain(attempt.trial) for attempt in attempts):
                 return attempts
             more = OTHER_READINGS if _is_settled(attempts) else MORE_TRIALS
-            attempts += _attempt_all(group, evidence, None, ordered=True, more=more)
+            attempts += _attempt_all(group, evidence, ordered=True, more=more)
         if _is_settled(attempts):
             break  # dimension pairs explain it; single columns do not
     return attempts
@@ -288,24 +251,36 @@ def _is_certain(trial: Trial) -> bool:
 
 def _is_settled(attempts: Sequence[Attempt]) -> bool:
     """Return whether something fits without needing both a fitted number and a tolerance."""
-    return any(attempt.trial.fits and not attempt.trial.strained for attempt in attempts)
+    return any(attempt.trial.settled for attempt in attempts)
 
 
-def _attempts_of_parts(evidence: Evidence) -> list[Attempt]:
-    """Return attempts suggested by half of the rows, because the others may be damaged."""
+def _hypotheses_of_parts(evidence: Evidence) -> Iterator[Hypothesis]:
+    """Yield hypotheses that fit half of the rows, because the others may be damaged."""
     rows = evidence.rows
     half = rows.size // 2
     for some in (slice(half), slice(half, None)) if rows.size >= _LEAST_ROWS else ():
         part = replace(evidence, only=rows[some])
-        hypotheses = []
         for trial in (attempt.trial for attempt in _wave_and_row_attempts(part)):
             where = row_positions(trial.hypothesis, part)
             if trial.fits and where is not None:
-                hypotheses.append(replace(trial.hypothesis, positions=where(rows)))
-        attempts = _attempt_all(hypotheses, evidence, None)
-        if any(attempt.trial.fits_most for attempt in attempts):
-            return attempts
-    return []
+                yield replace(trial.hypothesis, positions=where(rows))
+
+
+def _leaves_no_damage(trial: Trial) -> bool:
+    """Return whether a trial explains a table so well that halves of its rows show no more."""
+    if not trial.fits_most:
+        return trial.sample.residual < _DAMAGE
+    # In the columns that fit, two rules may hardly differ, and a grid of one axis may be a line.
+    return not trial.strained and (trial.fits or trial.hypothesis.cost < _MUCH_DEARER)
+
+
+_FURTHER: tuple[tuple[Callable[[Evidence], Iterator[Hypothesis]], Callable[[Trial], bool]], ...] = (
+    (fallback_hypotheses, attrgetter("settled")),
+    (_hypotheses_of_parts, _leaves_no_damage),
+    (placed_hypotheses, attrgetter("fits_most")),
+    (prompt_hypotheses, attrgetter("fits")),
+)
+"""Further hypotheses, each with the trials that make them unnecessary."""
 
 
 def _bias_attempts(evidence: Evidence) -> list[Attempt]:
@@ -361,7 +336,7 @@ def _flattened_grids(evidence: Evidence) -> Iterator[tuple[str, tuple[NumberArra
 def _attempt_all(
     hypotheses: Iterable[Hypothesis],
     evidence: Evidence,
-    profile: BiasProfile | None,
+    profile: BiasProfile | None = None,
     *,
     ordered: bool = False,
     more: int = MORE_TRIALS,
@@ -379,10 +354,11 @@ def _attempt_all(
         if len(trials) >= MOST_TRIALS or (best is not None and _is_enough(best, hypothesis, left)):
             break
         try:
-            if profile is not None:
-                trial = try_scores(hypothesis, profile, evidence)
-            else:
-                trial = try_hypothesis(hypothesis, evidence)
+            trial = (
+                try_hypothesis(hypothesis, evidence)
+                if profile is None
+                else try_scores(hypothesis, profile, evidence)
+            )
         except InvalidInput:
             continue
         trials.append(trial)
@@ -398,7 +374,8 @@ def _attempt_all(
 def _sharpen(trials: list[Trial], evidence: Evidence) -> None:
     """Refine the parameters of the nearest trials, and of those with uncertain parameters."""
     # The nearest by ratio and by residual: perhaps a parameter lacks only a few digits.
-    near = (min(trials, key=attrgetter(name), default=None) for name in ("rank", "residual"))
+    ways = ("rank", "sample.residual")
+    near = (min(trials, key=attrgetter(way), default=None) for way in ways)
     nearest = [id(trial) for trial in near]
     for index, trial in enumerate(trials):
         uncertain = trial.fits and trial.hypothesis.uncertainty
@@ -419,15 +396,8 @@ def _distinct_hypotheses(hypotheses: Iterable[Hypothesis]) -> Iterator[Hypothesi
     """Yield hypotheses in order, without repetitions."""
     seen = set()
     for hypothesis in hypotheses:
-        where = None if hypothesis.positions is None else hypothesis.positions.tobytes()
-        key = (
-            hypothesis.scheme,
-            repr(sorted(hypothesis.given.items())),
-            hypothesis.tables,
-            where,
-            hypothesis.denominator,
-            hypothesis.multiplier,
-        )
+        given = repr(sorted(hypothesis.given.items()))
+        key = hypothesis.scheme, given, hypothesis.tables, hypothesis.placed
         if key not in seen:
             seen.add(key)
             yield hypothesis
@@ -459,7 +429,7 @@ def sharpened(trial: Trial, evidence: Evidence) -> Trial:
     shown = hypothesis.tables == ("inv-freq",) or trial.arithmetic in ("exact", "float64")
     plain = shown and hypothesis.multiplier == 1
     right = trial.equal == 1 and not hypothesis.uncertainty
-    far = trial.ratio > _NEARLY and trial.residual > _NEARLY * FUNCTIONS
+    far = trial.sample.ratio > _NEARLY and trial.sample.residual > _NEARLY * FUNCTIONS
     if not plain or right or far:
         return trial
     best = trial
@@ -482,7 +452,7 @@ def sharpened(trial: Trial, evidence: Evidence) -> Trial:
 
 def _is_better(sharper: Trial, best: Trial, evidence: Evidence) -> bool:
     """Return whether numbers reproduce more entries than chance or a rounding could explain."""
-    if not sharper.fits or sharper.bits > _BETTER * best.bits:
+    if not sharper.fits or sharper.sample.bits > _BETTER * best.sample.bits:
         return False
     coarse = sharper.rounded != FLOAT64
     if coarse and sharper.hypothesis.uncertainty and not best.hypothesis.uncertainty:
@@ -604,7 +574,8 @@ def census(trial: Trial, evidence: Evidence) -> Census | None:
     compare = partial(_compare, trial, evidence, where, ways)
     engine = Engine(threads=threads_for(count * width, None))
     parts = (slice(start, min(start + rows, count)) for start in range(0, count, rows))
-    return reduce(Census.followed_by, engine.in_order(compare, parts), Census())
+    skipped = Census(padding=tuple(range(0 if evidence.forms else evidence.skipped)))
+    return reduce(Census.followed_by, engine.in_order(compare, parts), skipped)
 
 
 def line_of(where: Integers, rows: Integers) -> tuple[int, int] | None:
@@ -695,4 +666,4 @@ def _tolerance_shares(trial: Trial) -> tuple[tuple[Reals | float, float], ...]:
     # An arithmetic is no more exact than its rounding, however wide the file's format is.
     coarsest = max(unit(trial.rounded.name), unit(arithmetic_format(trial.arithmetic).name))
     rounding = max(4 * coarsest, DOUBLE_FUNCTIONS) * size
-    return tuple((np.minimum(_MARGIN * noise, 1.0), rounding) for noise in trial.noise)
+    return tuple((np.minimum(_MARGIN * noise, 1.0), rounding) for noise in trial.sample.noise)

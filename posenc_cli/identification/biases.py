@@ -8,7 +8,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import itertools
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -27,6 +27,7 @@ from posenc_cli.inference.trial import (
     ARITHMETICS,
     Census,
     Hypothesis,
+    Largest,
     Trial,
     compare_rows,
     formats_of,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
         Integers,
         NumberArray,
         RealRows,
-        Reals,
     )
 
     PairNumber = Callable[[Any, Integers, Integers], Integers]
@@ -252,9 +252,8 @@ def profile_of(
         return None
     single = array.ndim == 2
     cube = array[None] if single else array
-    queries, keys = cube.shape[1:]
-    lone = single and queries == 1
-    if keys < 3 or queries not in (1, keys) or lone or cube.shape[0] > _MOST_HEADS:
+    heads, queries, keys = cube.shape
+    if keys < 3 or queries not in (keys, 0 if single else 1) or heads > _MOST_HEADS:
         return None
     ways = _query_rows(queries)
     if number is not None:
@@ -262,21 +261,18 @@ def profile_of(
         moderate = queries == keys <= _MOST_PLACES and cube.size <= _MOST_CELLS
         if not moderate or _profile_of_rows(cube, few, evidence, by, number) is None:
             return None
-        ways = iter([np.arange(queries)])
-    for rows in ways:
-        profile = _profile_of_rows(cube, rows, evidence, by, number)
-        if profile is not None:
-            return replace(profile, single=single)
-    return None
+        ways = [np.arange(queries)]
+    profiles = (_profile_of_rows(cube, rows, evidence, by, number) for rows in ways)
+    found = next(filter(None, profiles), None)
+    return found and replace(found, single=single)
 
 
-def _query_rows(queries: int) -> Iterator[Integers]:
-    """Yield rows of queries that show a bias, then others in case one of the first is damaged."""
+def _query_rows(queries: int) -> list[Integers]:
+    """Return rows of queries that show a bias, and others in case one of the first is damaged."""
     rows = spread(queries, _SAMPLED)
-    yield rows
     # All offsets occur in the first and the last two rows.
-    if queries > 2 * _SAMPLED:
-        yield np.unique([1, *(rows[1:-1] + 1).tolist(), queries - 2])
+    others = np.unique([1, *(rows[1:-1] + 1).tolist(), queries - 2])
+    return [rows, others] if queries > 2 * _SAMPLED else [rows]
 
 
 def _profile_of_rows(
@@ -340,9 +336,9 @@ def try_scores(hypothesis: Hypothesis, profile: BiasProfile, evidence: Evidence)
         # The values of a learned table are taken from the array, so equal values per bucket are the
         # match.
         same = profile.scatter == 0
-        off = (profile.scatter, 0.0 if same else np.inf, float(same), "exact", formats[0])
-        misfits = int(not same)
-        return Trial(hypothesis, encoding.bound, *off, misfits=misfits, read_off=profile.values)
+        largest = Largest(profile.scatter, 0, (), np.nan, np.nan)
+        sample = Census(1, 1, int(same), 0.0 if same else np.inf, largest, int(not same))
+        return Trial(hypothesis, encoding.bound, sample, "exact", formats[0], profile.values)
     best: Trial | None = None
     seen = np.isfinite(profile.values)
     ways = ARITHMETICS if encoding.bound.content.network is None else ARITHMETICS[:1]
@@ -357,9 +353,8 @@ def try_scores(hypothesis: Hypothesis, profile: BiasProfile, evidence: Evidence)
             *(cells.T, predicted.T, partial(np.transpose, limit), rows, rounded),
             quantum=evidence.quantum,
         )
-        trial = Trial.of(hypothesis, encoding.bound, [part], arithmetic, rounded)
-        believed = best is None or trial.fits or not best.fits
-        if best is None or trial.fits > best.fits or (believed and trial.equal > best.equal + 0.05):
+        trial = Trial(hypothesis, encoding.bound, part, arithmetic, rounded)
+        if best is None or (trial.fits, trial.equal) > (best.fits, best.equal + 0.05):
             best = trial
     assert best is not None
     return best
@@ -408,7 +403,6 @@ def score_census(trial: Trial, profile: BiasProfile, evidence: Evidence) -> Cens
     Rows are those of queries, one head after another; masked entries are not compared.
     """
     encoding = trial.hypothesis.encoding()
-    keys, queries = profile.keys, profile.queries
     indices = profile.every
     if trial.read_off is None:
         scores = _index_scores(
@@ -420,15 +414,24 @@ def score_census(trial: Trial, profile: BiasProfile, evidence: Evidence) -> Cens
     else:
         scores = np.full((profile.heads, indices.size), np.nan)
         scores[:, np.searchsorted(indices, profile.indices)] = trial.read_off
-        limits = np.full(scores.shape, trial.residual + 1e-30)
-    mask = _mask_of(evidence, profile)
-    at_once = max(1, BLOCK_CELLS // keys)
-    total = Census()
-    for head, start in itertools.product(range(profile.heads), range(0, queries, at_once)):
-        query_slice = slice(start, min(start + at_once, queries))
-        expected = scores[head], limits[head], trial.rounded, mask
-        total = total.followed_by(_compare_queries(evidence, profile, expected, head, query_slice))
-    return replace(total, queries=None if profile.single else queries)
+        limits = np.full(scores.shape, trial.sample.residual + 1e-30)
+    expected = scores, limits, trial.rounded, _mask_of(evidence, profile)
+    blocks = _score_blocks(evidence, profile)
+    parts = (_compare_queries(evidence, profile, expected, block) for block in blocks)
+    total = reduce(Census.followed_by, parts)
+    return replace(total, queries=None if profile.single else profile.queries)
+
+
+def _score_blocks(
+    evidence: Evidence, profile: BiasProfile
+) -> Iterator[tuple[int, Integers, NumberArray]]:
+    """Yield the scores of some queries at a time, one head after another: head, queries, scores."""
+    (array,) = evidence.arrays
+    at_once = max(1, BLOCK_CELLS // profile.keys)
+    for head, start in itertools.product(range(profile.heads), range(0, profile.queries, at_once)):
+        scores = (array if profile.single else array[head])[start : start + at_once]
+        yield head, np.arange(start, start + len(scores)), scores
+        release(scores)
 
 
 def _mask_of(evidence: Evidence, profile: BiasProfile) -> tuple[Flags, Flags]:
@@ -440,14 +443,10 @@ def _mask_of(evidence: Evidence, profile: BiasProfile) -> tuple[Flags, Flags]:
     keys, queries, heads = profile.keys, profile.queries, profile.heads
     count = queries + keys - 1
     of_offset, of_key = np.zeros(count, np.int64), np.zeros(keys, np.int64)
-    at_once = max(1, BLOCK_CELLS // keys)
-    for head, start in itertools.product(range(heads), range(0, queries, at_once)):
-        array = evidence.arrays[0] if profile.single else evidence.arrays[0][head]
-        scores = array[start : start + at_once]
-        rows, columns = np.nonzero(hidden_scores(scores))
-        of_offset += np.bincount(columns - rows - start + queries - 1, minlength=count)
+    for _, rows, scores in _score_blocks(evidence, profile):
+        at, columns = np.nonzero(hidden_scores(scores))
+        of_offset += np.bincount(columns - rows[at] + queries - 1, minlength=count)
         of_key += np.bincount(columns, minlength=keys)
-        release(scores)
     index = np.arange(count)
     lengths = np.minimum(np.minimum(index + 1, count - index), min(queries, keys))
     return 2 * of_offset > heads * lengths, of_key == heads * queries
@@ -456,19 +455,16 @@ def _mask_of(evidence: Evidence, profile: BiasProfile) -> tuple[Flags, Flags]:
 def _compare_queries(
     evidence: Evidence,
     profile: BiasProfile,
-    expected: tuple[Reals, Reals, DType, tuple[Flags, Flags]],
-    head: int,
-    query_slice: slice,
+    expected: tuple[RealRows, RealRows, DType, tuple[Flags, Flags]],
+    block: tuple[int, Integers, NumberArray],
 ) -> Census:
-    """Compare some queries of a head with expected scores, limits, format and mask."""
+    """Compare some queries of a head with the scores, limits, format and mask of all heads."""
     scores, limits, rounded, mask = expected
-    array = evidence.arrays[0] if profile.single else evidence.arrays[0][head]
-    stored = array[query_slice]
+    head, queries, stored = block
     cells = np.array(evidence.clean(np.asarray(stored, np.float64)))  # (queries, keys)
-    queries = np.arange(query_slice.start, query_slice.stop)
     offsets = np.arange(profile.keys) - (queries + profile.keys - profile.queries)[:, None]
     where = profile.places(offsets)
-    predicted, allowed = scores[where], limits[where]
+    predicted, allowed = scores[head][where], limits[head][where]
     hidden = hidden_scores(cells) & (mask[0][offsets - (1 - profile.keys)] | mask[1])
     if profile.causal:
         predicted[offsets > 0] = 0.0
@@ -478,7 +474,6 @@ def _compare_queries(
     rows = head * profile.queries + queries
     part = compare_rows(cells, predicted, lambda: allowed, rows, rounded, quantum=evidence.quantum)
     on_grid = evidence.on_grid(np.where(hidden, 0.0, stored))
-    release(stored)
     count = int(hidden.sum())
     return replace(
         part,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from posenc_cli.formulas.inverse import (
     KNOWN_BASES,
     MANY,
     SPARE,
+    STEEPEST,
     SURE,
     digit_count,
     snap,
@@ -33,7 +34,6 @@ from posenc_cli.identification.readings import (
     View,
     bare_views,
     bases_of_pairs,
-    reads_columns,
     unreduced_views,
     views,
 )
@@ -47,7 +47,7 @@ from posenc_cli.records import Record, fresh, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from posenc_cli.formulas.declare import Content, Scheme
+    from posenc_cli.formulas.declare import Content, Rotation, Scheme
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, NumberArray, Reals
 
@@ -84,9 +84,6 @@ _SLICES = 5
 """Lines along an axis; their median counts, so one damaged line does not."""
 _FASTEST = 2.0
 """Radians from place to place: a pair that rotates faster may rotate in the other direction."""
-_STEPS, _BESIDE, _SETTLED = 8, 1e-6, 1e-13
-"""Newton's method: most steps, relative change for a numerical derivative, and step at which it
-stops."""
 _SHARE = 2e-6
 """Relative error of the frequencies of float32 code."""
 _OPTION, _BASE, _SECTIONS, _SCALE, _ORIGIN, _FIT = 0.1, 0.2, 0.3, 0.4, 0.4, 1.0
@@ -139,11 +136,9 @@ class _GridPlaces(Record):
     def with_axes(self, count: int) -> Iterator[_GridPlaces]:
         """Yield the grid with axes of length 1 inserted, up to ``count`` axes."""
         for kept in itertools.combinations(range(count), len(self.grid)):
-            sides = [1] * count
-            for axis, side in zip(kept, self.grid, strict=True):
-                sides[axis] = side
-            numbers = np.array([*kept, -1])
-            yield _GridPlaces(tuple(sides), numbers[self.followed])
+            sides = dict(zip(kept, self.grid, strict=True))
+            numbers = np.array([*kept, -1])[self.followed]
+            yield _GridPlaces(tuple(sides.get(axis, 1) for axis in range(count)), numbers)
 
 
 def _grids(view: View, limit: float) -> Iterator[_GridPlaces]:
@@ -161,11 +156,7 @@ def _grids(view: View, limit: float) -> Iterator[_GridPlaces]:
 def _grids_of_pairs(pairs: ComplexRows, limit: float) -> Iterator[_GridPlaces]:
     """Yield the grids of two or more axes; the pairs of the first one may follow a grid too."""
     count = pairs.shape[0]
-    few = pairs[:, spread(pairs.shape[1], _TOLD)]
     for width in (w for w in range(2, count // 2 + 1) if count % w == 0):
-        along, across = _pairs_by_axis(few, width, limit)
-        if not (along | across).all():
-            continue
         along, across = _pairs_by_axis(pairs, width, limit)
         if not ((along | across).all() and (along & ~across).any() and (across & ~along).any()):
             continue
@@ -333,7 +324,7 @@ def _hypotheses_on_grid(
     width = evidence.shape[1]
     for plain, of_axes in _schemes(view, width, places):
         for own in _fitted_schemes(plain, of_axes, measured, view, limit):
-            if view.kind != "rotary" and not reads_columns(view, own.content, width):
+            if view.kind != "rotary" and own.content.width != width:
                 break
             yield Hypothesis(
                 own.scheme.name,
@@ -384,19 +375,17 @@ def _option_choices(scheme: Scheme) -> Iterator[dict[str, Any]]:
 
 def _with_followed_axes(plain: _GridScheme, places: _GridPlaces, view: View) -> _GridScheme | None:
     """Return a scheme whose pairs follow the axes seen, with its own or these sections, or None."""
-    found = plain
-    if not _follows_axes(plain, places):
-        shares = _sections(places) if "sections" in plain.scheme.parameters else None
-        shared = plain.changed(_SECTIONS, sections=shares) if shares else None
-        if shared is None or not _follows_axes(shared, places):
-            return None
-        found = shared
-    blocks = getattr(found.content, "blocks", 1)
-    if view.kind == "rotary" and view.layout is not None:
-        if view.parts != blocks and view.layout != "interleaved":
-            return None
-        if found.content.layout != view.layout:  # type: ignore[union-attr]
-            return found.changed(_OPTION, layout=view.layout)
+    ways: list[_GridScheme | None] = [plain]
+    if "sections" in plain.scheme.parameters and (shares := _sections(places)):
+        ways.append(plain.changed(_SECTIONS, sections=shares))
+    found = next((way for way in ways if way and _follows_axes(way, places)), None)
+    if found is None or view.kind != "rotary" or view.layout is None:
+        return found
+    rotation = cast("Rotation", found.content)
+    if view.parts != rotation.blocks and view.layout != "interleaved":
+        return None
+    if rotation.layout != view.layout:
+        return found.changed(_OPTION, layout=view.layout)
     return found
 
 
@@ -476,41 +465,34 @@ def _solved_base(
 ) -> tuple[float, float] | None:
     """Return the base whose rates along each axis are one multiple of a scheme's, and its error.
 
-    The error is infinite if the rates show no base. None if they follow another rule. Solved by
-    Newton's method in ln base.
+    The error is infinite if the rates show no base. None if they follow another rule. Logarithms of
+    rates are linear in ln base, so the scheme at two bases gives the solution.
     """
-    error = math.inf
-    for _ in range(_STEPS):
-        own, beside = (plain.changed(0, base=b) for b in (base, base * (1 + _BESIDE)))
-        if own is None or beside is None:
-            return None
-        known, gaps = _known_rates(own, measured)
-        with np.errstate(all="ignore"):
-            slopes = np.log(beside.frequencies / own.frequencies) / math.log1p(_BESIDE)
-            weights = np.where(known, measured.rates / measured.errors, 0) ** 2
-        gaps, slopes = np.where(known, gaps, 0), np.where(known, slopes, 0)
-        for axis in set(own.followed.tolist()):
-            of_axis = own.followed == axis
-            total = float(weights[of_axis].sum())
-            for values in (gaps, slopes) if total else ():
-                values[of_axis] -= weights[of_axis] @ values[of_axis] / total
-        power = float(weights @ slopes**2)
-        if power <= 0:
-            return base, math.inf
-        step = float(weights @ (slopes * gaps)) / power
-        base *= math.exp(min(max(step, -3.0), 3.0))
-        error = 1 / math.sqrt(power)
-        if not 1 < base < 1e30:
-            return None
-        if abs(step) <= _SETTLED:
-            break
-    residuals = np.abs(gaps - step * slopes) * np.sqrt(weights)
-    if abs(step) > error or residuals.max() > _LADDER:
+    own, beside = (plain.changed(0, base=b) for b in (base, base * math.e))
+    if own is None or beside is None:
         return None
-    count = np.count_nonzero(weights)
+    known, gaps = _known_rates(own, measured)
+    with np.errstate(all="ignore"):
+        slopes = np.log(beside.frequencies / own.frequencies)
+        weights = np.where(known, measured.rates / measured.errors, 0) ** 2
+    gaps, slopes = np.where(known, gaps, 0), np.where(known, slopes, 0)
+    for axis in set(own.followed.tolist()):
+        of_axis = own.followed == axis
+        total = float(weights[of_axis].sum())
+        for values in (gaps, slopes) if total else ():
+            values[of_axis] -= weights[of_axis] @ values[of_axis] / total
+    power = float(weights @ slopes**2)
+    if power <= 0:
+        return base, math.inf
+    step = float(weights @ (slopes * gaps)) / power
+    residuals = np.abs(gaps - step * slopes) * np.sqrt(weights)
+    if not 0 < math.log(base) + step < STEEPEST or residuals.max() > _LADDER:
+        return None
+    error, count = 1 / math.sqrt(power), np.count_nonzero(weights)
     if count >= MANY:  # enough rates to measure their scatter
         error *= SURE * math.sqrt(float(residuals @ residuals) / (count - 1))
-    return base, base * (error + DOUBLE)
+    solved = base * math.exp(step)
+    return solved, solved * (error + DOUBLE)
 
 
 def _with_scales(
@@ -633,18 +615,11 @@ def _with_origins(
 
 
 def _fits(view: View, bound: _GridScheme, limit: float) -> bool:
-    """Return whether all pairs are within a limit of the hypothesis in the median row.
-
-    A few pairs are compared first, because they refute most hypotheses.
-    """
+    """Return whether all pairs are within a limit of the hypothesis in the median row."""
     rows = spread(view.pairs.shape[0], 40)
-    coordinates = bound.at(rows)
-    for pairs in (np.arange(0, view.count, -(-view.count // 16)), np.arange(view.count)):
-        points = np.exp(1j * coordinates[:, pairs] * bound.frequencies[pairs])  # (rows, pairs)
-        distance = np.abs(view.seen(points) - view.pairs[np.ix_(rows, pairs)])
-        if not median(distance, axis=0).max() <= limit:
-            return False
-    return True
+    points = np.exp(1j * bound.at(rows) * bound.frequencies)  # (rows, pairs)
+    distance = np.abs(view.seen(points) - view.pairs[rows])
+    return bool(median(distance, axis=0).max() <= limit)
 
 
 _LIMIT = 1e-5

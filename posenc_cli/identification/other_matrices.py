@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,8 @@ import numpy as np
 
 from posenc_cli.encoding.weights import DrawnTable
 from posenc_cli.identification.readings import real_matrix
-from posenc_cli.inference.fitting import median
+from posenc_cli.inference.fitting import common_line
+from posenc_cli.inference.rates import fraction
 from posenc_cli.inference.trial import Hypothesis
 from posenc_cli.positions import LARGEST_POSITION
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 _COUNTED, _EVENLY = 4, 0.75
 """Fewest rows, and share of the rows, that count in equal steps; the other rows may be damaged."""
-_PARTS = 64
-"""Largest denominator of a counter's positions."""
 _ZEROS = "all values are 0, as in a buffer that was never written"
 _SEEDS = 16
 """Seeds of posenc's own tables to try, from 0 on. Chosen by judgement: few users set others."""
@@ -53,7 +51,7 @@ def row_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         return
     if (values == values[:, :1]).all():
         yield from _counter_hypotheses(evidence, values[:, 0], dim)
-    if np.isin(values, (0, 1)).all():
+    if rows.size >= _COUNTED and np.isin(values, (0, 1)).all():
         yield from _binary_hypotheses(values, rows, dim)
     yield from _drawn_table_hypotheses(evidence, values, dim)
 
@@ -73,13 +71,12 @@ def _counter_hypotheses(evidence: Evidence, column: Reals, dim: int) -> Iterator
     if slope == 0 or max(highest, 1) / abs(slope) > LARGEST_POSITION:
         return
     first, step = (
-        _fraction(float(column[0]), allowed),
-        _fraction(slope, allowed * highest / span),
+        fraction(float(column[0]), allowed),
+        fraction(slope, allowed * highest / span),
     )
     parts = math.lcm(first.denominator, step.denominator)
     evenly = int(first * parts) + int(step * parts) * (rows - rows[0])
-    near = np.abs(evenly / parts - column) <= allowed * column
-    if highest >= 1 and near.all() and (parts > 1 or not distinct or not whole):
+    if highest >= 1 and (parts > 1 or not distinct or not whole):
         yield Hypothesis("integer", {"dim": dim}, (None,), evenly, cost=1.0, denominator=parts)
     if highest <= 1:
         yield from _normalized_hypotheses(evidence, column, slope, dim)
@@ -114,13 +111,6 @@ def _normalized_hypotheses(
             )
 
 
-def _fraction(value: float, error: float) -> Fraction:
-    """Return the fraction nearest to a value; the simplest one if any is within an error."""
-    near = (Fraction(round(value * parts), parts) for parts in range(1, _PARTS))
-    found = (number for number in near if abs(number - value) <= error)
-    return next(found, Fraction(value).limit_denominator(_PARTS))
-
-
 def _binary_hypotheses(values: RealRows, rows: Integers, dim: int) -> Iterator[Hypothesis]:
     """Yield binary counters for a matrix of zeros and ones."""
     for order in ("msb-first", "lsb-first"):
@@ -130,10 +120,9 @@ def _binary_hypotheses(values: RealRows, rows: Integers, dim: int) -> Iterator[H
         positions = bits[:, :53] @ 2.0 ** np.arange(min(dim, 53))
         # Any matrix of zeros and ones, such as a mask or an identity, counts something; few count
         # evenly.
-        step = median(np.diff(positions) / np.diff(rows)) if rows.size >= _COUNTED else 0
-        firsts, times = np.unique(positions - step * rows, return_counts=True)
-        if step and times.max() > _EVENLY * rows.size:
-            even = (firsts[np.argmax(times)] + step * rows).astype(np.int64)
+        first, step, count = common_line(positions, rows)
+        if step and count > _EVENLY * rows.size:
+            even = first + step * rows
             yield Hypothesis("binary", {"dim": dim, "order": order}, (None,), even, cost=1.0)
 
 
@@ -161,15 +150,14 @@ def _drawn_table_hypotheses(evidence: Evidence, values: RealRows, dim: int) -> I
         ratio = values[0, 0] / begin[:, 0]
         residual = np.abs(values[0, 1] - ratio * begin[:, 1])
         near = (residual <= limit * np.abs(values[0]).max()) & (ratio > 0)
-        fitting = [
-            row for row in np.flatnonzero(near).tolist() if _is_row(values[0], seed, row, limit)
-        ]
-        steps = [
-            step
+        fitting = (
+            (first, step)
+            for first in np.flatnonzero(near).tolist()
+            if _is_row(values[0], seed, first, limit)
             for step in _STEPS
-            if fitting and (len(values) < 2 or _is_row(values[1], seed, fitting[0] + step, limit))
-        ]
-        for first, step in itertools.product(fitting[:1], steps[:1]):
+            if len(values) < 2 or _is_row(values[1], seed, first + step, limit)
+        )
+        for first, step in itertools.islice(fitting, 1):
             std = float(ratio[first])
             short = 0.02 if abs(std / 0.02 - 1) <= limit + 1e-12 else float(f"{std:.4g}")
             length = first + step * (count - 1) + 1

@@ -3,7 +3,6 @@
 A correct reading gives complex numbers cos + i·sin of constant size, or of a size whose logarithm
 is linear in the position. Programs also store such matrices repeated, stacked on an axis of two, or
 before empty rows. Each such form is a view of the array: no entry is copied or left uncompared.
-Certain forms are visible in the entries; possible ones are tried if nothing fits.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -19,15 +18,14 @@ from posenc_cli.formulas.inverse import KNOWN_BASES, SPARE, STEEPEST, snap
 from posenc_cli.formulas.tables import Layout, paired_columns
 from posenc_cli.inference.evidence import Evidence, without_ones
 from posenc_cli.inference.fitting import median, spread
-from posenc_cli.inference.rates import signal_of
+from posenc_cli.inference.rates import Rates, signal_of
 from posenc_cli.inference.tolerance import UNREDUCED, real_format
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from posenc_cli.formulas.declare import Content
     from posenc_cli.numerics.arrays import (
         ComplexRows,
         Flags,
@@ -56,9 +54,8 @@ class View(Record):
     ``pairs`` have the shape (rows, pairs). ``kind`` says whether the columns are those of a rotary
     table or of a sinusoidal matrix, and ``tables`` or ``columns`` which. ``layout`` and ``parts``
     say how full tables repeat their values. If sizes change, ``growth`` is d ln|z|/d row of each
-    pair, and ln|z| at row 0. If only one function shows the waves, ``errors`` are those of the
-    rates in radians per row. If ``function`` is set, pairs are its values without the other
-    function.
+    pair, and ln|z| at row 0. If only one function shows the waves, ``rates`` are theirs. If
+    ``function`` is set, pairs are its values without the other function.
     """
 
     kind: Literal["rotary", "sinusoidal"]
@@ -72,7 +69,7 @@ class View(Record):
     shares: tuple[int, ...] = ()
     amplitude: float = 1.0
     growth: tuple[Reals, Reals] | None = None
-    errors: Reals | None = None
+    rates: Rates | None = None
     function: str = ""
 
     @property
@@ -94,12 +91,6 @@ class View(Record):
         """Return what the pairs hold of points on the unit circle: all, the cosine or the sine."""
         return {"cos": points.real, "sin": points.imag}.get(self.function, points)
 
-    def places(self, width: int) -> dict[str, Integers]:
-        """Return the columns of each pair's sine and cosine in a sinusoidal matrix."""
-        halves = _halves(self.columns, width, self.odd, self.shares)
-        named = ("sin", "cos") if self.order == "sin-first" else ("cos", "sin")
-        return dict(zip(named, halves, strict=True))
-
 
 def _halves(
     columns: str, width: int, odd: str = "error", shares: tuple[int, ...] = ()
@@ -117,21 +108,6 @@ def _halves(
     share = np.repeat(shares, shares)  # (pairs,)
     first = pair + np.repeat(np.cumsum(shares), shares) - share
     return first, first + share
-
-
-def reads_columns(view: View, content: Content, width: int) -> bool:
-    """Return whether a sinusoidal matrix has its sines and cosines in the columns of a view."""
-    waves = content.waves
-    if waves is None or waves.count < view.count or content.width != width:
-        return False
-    places = {function: np.full(waves.count, -1) for function in ("sin", "cos")}
-    for placement in content.columns().placements:
-        if placement.function != "zero":
-            columns = np.arange(width)[placement.columns]
-            of_waves = np.arange(waves.count)[placement.waves][: columns.size]
-            places[placement.function][of_waves] = columns[: of_waves.size]
-    read = view.places(width)
-    return all(np.array_equal(places[name][: view.count], read[name]) for name in read)
 
 
 def real_matrix(evidence: Evidence) -> RealRows | None:
@@ -215,17 +191,18 @@ def views(evidence: Evidence) -> Iterator[View]:
 
 
 def _views_of_two_tables(evidence: Evidence) -> Iterator[View]:
-    cos, sin = evidence.sample
-    ways = [*_repeated_readings(cos + 1j * sin)]
-    for suffix, layout, parts, pairs in ways[:-1] or ways:
-        yield from _wave_views(
-            pairs,
-            evidence,
-            kind="rotary",
-            tables=(f"cos{suffix}", f"sin{suffix}"),
-            layout=layout,
-            parts=parts,
-        )
+    """Yield the readings of a table of cosines and one of sines, then in the other order."""
+    first, second = evidence.sample
+    for names, pairs in (
+        (("cos", "sin"), first + 1j * second),
+        (("sin", "cos"), second + 1j * first),
+    ):
+        ways = [*_repeated_readings(pairs)]
+        for suffix, layout, parts, own in ways[:-1] or ways:
+            tables = tuple(f"{name}{suffix}" for name in names)
+            yield from _wave_views(
+                own, evidence, kind="rotary", tables=tables, layout=layout, parts=parts
+            )
 
 
 def _views_of_one_matrix(values: RealRows, evidence: Evidence) -> Iterator[View]:
@@ -301,7 +278,7 @@ def function_views(evidence: Evidence) -> Iterator[View]:
                 layout=layout,
                 parts=parts,
                 amplitude=signal.amplitude,
-                errors=signal.errors,
+                rates=Rates(signal.rates, signal.errors, count),
             )
 
 
@@ -326,31 +303,24 @@ def bases_of_pairs(rates: Reals, errors: Reals) -> list[float]:
 
 def _wave_views(pairs: ComplexRows, evidence: Evidence, **rest: Any) -> Iterator[View]:
     """Yield a view of pairs if they are waves, divided by a growing or constant amplitude."""
-    rounding = 4 * evidence.rounding
-    every = np.arange(pairs.shape[0])
-    for rows in (every[:: max(1, every.size // _FEW_ROWS)], every):
-        sizes = np.abs(pairs[rows])  # (rows, pairs)
-        if not np.isfinite(sizes).all() or (sizes <= 0).any():
-            return
-        middle = float(median(sizes))
-        is_even = float(np.abs(sizes / middle - 1).max()) <= _UNEVEN
-        if not is_even and (rest.get("kind") != "rotary" or every.size < _FEWEST_ROWS):
-            return
-        slopes, starts, residual = _growth(sizes, evidence.rows[rows])
-        if not is_even and residual > 1e-5 + 2 * rounding:
-            return
-    if is_even:
-        yield View(pairs=pairs / sizes, amplitude=middle, **rest)
-    else:
+    sizes = np.abs(pairs)  # (rows, pairs)
+    if not np.isfinite(sizes).all() or (sizes <= 0).any():
+        return
+    few = spread(sizes.shape[0], _FEW_ROWS)
+    if np.abs(sizes / median(sizes[few]) - 1).max() <= _UNEVEN:
+        yield View(pairs=pairs / sizes, amplitude=float(median(sizes)), **rest)
+    elif rest.get("kind") == "rotary" and sizes.shape[0] >= _FEWEST_ROWS:
+        for rows in (few, np.arange(sizes.shape[0])):
+            slopes, starts, residual = _growth(sizes[rows], evidence.rows[rows])
+            if residual > 1e-5 + 8 * evidence.rounding:
+                return
         yield View(pairs=pairs / sizes, growth=(slopes, starts), **rest)
 
 
 def _growth(sizes: RealRows, rows: Integers) -> tuple[Reals, Reals, float]:
     """Fit lines to log sizes: return slopes and starts (pairs,), and the largest residual."""
     logarithms, where = np.log(sizes), rows.astype(np.float64)
-    centred = where - where.mean()
-    slopes = (centred @ (logarithms - logarithms.mean(axis=0))) / (centred @ centred)
-    starts = logarithms.mean(axis=0) - slopes * where.mean()
+    slopes, starts = np.polyfit(where, logarithms, 1)
     residual = np.abs(logarithms - starts - np.multiply.outer(where, slopes)).max()
     return slopes, starts, float(residual)
 
@@ -359,36 +329,10 @@ _SOME_ROWS = 48
 """Rows on which a form is tested before it is tested on all."""
 _FIRST_ROWS = 4
 """First rows: if they do not have a form, later rows do not either."""
-_MOST_AXES_OF_ARRAY, _MOST_FORMS = 6, 3
-"""Most axes of an array to analyse, and most nested forms."""
+_MOST_FORMS = 3
+"""Most nested forms."""
 _LEAST_ROWS = 2
 """Fewest rows of a matrix in another form."""
-
-SINES_FIRST = "sines first, then cosines"
-
-
-def certain_forms(evidence: Evidence) -> Iterator[Evidence]:
-    """Yield the matrices that the values of an array show to be in it, likeliest first."""
-    shape = evidence.shape
-    if len(shape) > _MOST_AXES_OF_ARRAY or len(evidence.forms) >= _MOST_FORMS:
-        return
-    yield from _equal_slices(evidence)
-    if len(evidence.arrays) == 1:
-        yield from _rotation_matrices(evidence)
-        yield from _stacks(evidence)
-        if len(shape) == 2:
-            yield from _tables_side_by_side(evidence)
-        elif len(shape) == 3:
-            yield from _batches_of_heads(evidence)
-            yield from _scores_after_padding(evidence) if shape[1] == 1 else ()
-    if len(shape) in (2, 3):
-        yield from _without_empty_rows(evidence)
-
-
-def possible_forms(evidence: Evidence) -> Iterator[Evidence]:
-    """Yield two arrays in the other order, as sines first."""
-    if len(evidence.arrays) == 2 and SINES_FIRST not in evidence.forms:
-        yield _inner_evidence(evidence, evidence.arrays[::-1], SINES_FIRST)
 
 
 def periods_read(evidence: Evidence) -> Evidence | None:
@@ -411,10 +355,10 @@ def _inner_evidence(evidence: Evidence, arrays: tuple[NumberArray, ...], text: s
 def _equal_slices(evidence: Evidence) -> Iterator[Evidence]:
     """Yield one slice along an axis of batches or heads, if all slices are equal."""
     shape = evidence.shape
-    for axis in range(len(shape) - 1) if len(shape) > 2 else ():
+    for axis in range(len(shape) - 1):
         if shape[axis] > 1 and all(_all_equal(array, axis) for array in evidence.arrays):
             text = f"repeated {shape[axis]} times along axis {axis}"
-            arrays = tuple(_slice_at(array, axis, 0) for array in evidence.arrays)
+            arrays = tuple(np.moveaxis(array, axis, 0)[0] for array in evidence.arrays)
             # All queries have the same row of scores, and there are as many queries as keys.
             if axis and len(shape) == 3 and shape[1] == shape[2]:
                 arrays = tuple(array[:, None] for array in arrays)
@@ -442,47 +386,39 @@ def _scores_after_padding(evidence: Evidence) -> Iterator[Evidence]:
     """
     (array,) = evidence.arrays
     padding = _count_empty_rows(array[:, 0].T) - 1
-    if 0 < padding < array.shape[2] - _LEAST_ROWS:
+    if array.shape[1] == 1 and 0 < padding < array.shape[2] - _LEAST_ROWS:
         text = f"padded on the left: the first {padding} keys hold zeros"
         yield _inner_evidence(evidence, (array[:, :, padding:],), text)
 
 
-def _slice_at(array: NumberArray, axis: int, index: int) -> NumberArray:
-    return array[(slice(None),) * axis + (index,)]
-
-
 def _all_equal(array: NumberArray, axis: int) -> bool:
     """Return whether all slices along an axis are equal; the first rows are compared first."""
-    first, others = _slice_at(array, axis, 0), range(array.shape[axis] - 1, 0, -1)
+    first, *others = np.moveaxis(array, axis, 0)
     return all(
-        np.array_equal(first[rows], _slice_at(array, axis, index)[rows], equal_nan=True)
+        np.array_equal(first[rows], other[rows], equal_nan=True)
         for rows in (slice(1), slice(None))
-        for index in others
+        for other in reversed(others)
     )
 
 
 def _stacks(evidence: Evidence) -> Iterator[Evidence]:
     """Yield cosines and sines stacked along an axis of length 2."""
     (array,) = evidence.arrays
-    if array.ndim < 3 or array.dtype.kind == "c":
-        return
     for axis in (array.ndim - 1, *range(array.ndim - 1)):
         if array.shape[axis] == 2:
-            halves = _slice_at(array, axis, 0), _slice_at(array, axis, 1)
-            if _on_circles(*halves, evidence.rounding):
-                yield _inner_evidence(evidence, halves, f"cosines and sines along axis {axis}")
+            cos, sin = np.moveaxis(array, axis, 0)
+            if _on_circles(cos, sin, evidence.rounding):
+                yield _inner_evidence(evidence, (cos, sin), f"cosines and sines along axis {axis}")
 
 
 def _rotation_matrices(evidence: Evidence) -> Iterator[Evidence]:
     """Yield cosines and sines from matrices ((cos, −sin), (sin, cos)), or their transposes."""
     (array,) = evidence.arrays
-    if array.ndim < 4 or array.shape[-2:] != (2, 2) or array.dtype.kind == "c":
+    if array.shape[-2:] != (2, 2):
         return
-    for row in range(array.shape[0]):
-        cells = array[row]
-        if not np.array_equal(cells[..., 0, 0], cells[..., 1, 1]):
-            return
-        if not np.array_equal(cells[..., 0, 1], -cells[..., 1, 0]):
+    for cells in array:
+        (cos, minus_sin), (sin, other_cos) = np.moveaxis(cells, (-2, -1), (0, 1))
+        if not (np.array_equal(cos, other_cos) and np.array_equal(minus_sin, -sin)):
             return
         release(cells)
     for sine, text in ((array[..., 1, 0], ""), (array[..., 0, 1], ", transposed")):
@@ -495,23 +431,15 @@ def _rotation_matrices(evidence: Evidence) -> Iterator[Evidence]:
 def _tables_side_by_side(evidence: Evidence) -> Iterator[Evidence]:
     """Yield full tables of cosines and of sines that are side by side."""
     (array,) = evidence.arrays
-    if array.dtype.kind == "c":
-        return
     columns, rounding = array.shape[1], evidence.rounding
     if columns % 4 == 0:
         halves = array[:, : columns // 2], array[:, columns // 2 :]
-        repeats = all(_is_repeated(_some_rows(cos)) for cos in (halves[0][:_FIRST_ROWS], halves[0]))
+        some = (_some_rows(rows) for rows in (halves[0][:_FIRST_ROWS], halves[0]))
+        repeats = all(next(_repeated_readings(rows))[0] == "-full" for rows in some)
         if repeats and _on_circles(*halves, rounding):
             yield _inner_evidence(
                 evidence, halves, "full tables of cosines and of sines side by side"
             )
-
-
-def _is_repeated(rows: Reals) -> bool:
-    """Return whether rows hold each number twice, in halves or interleaved."""
-    half = rows.shape[1] // 2
-    ways = (rows[:, :half], rows[:, half:]), (rows[:, 0::2], rows[:, 1::2])
-    return bool(rows.any()) and any(np.array_equal(*way) for way in ways)
 
 
 def _some_rows(array: NumberArray) -> Reals:
@@ -569,3 +497,23 @@ def _count_empty_rows(array: NumberArray) -> int:
         return 0
     full = np.append(~_is_empty(array), True)
     return int(np.argmax(full))
+
+
+_FORMS: tuple[tuple[range, bool, Callable[[Evidence], Iterator[Evidence]]], ...] = (
+    (range(3, 7), False, _equal_slices),
+    (range(4, 7), True, _rotation_matrices),
+    (range(3, 7), True, _stacks),
+    (range(2, 3), True, _tables_side_by_side),
+    (range(3, 4), True, _batches_of_heads),
+    (range(3, 4), True, _scores_after_padding),
+    (range(2, 4), False, _without_empty_rows),
+)
+"""Forms of an array: the numbers of axes, whether it is one array of real numbers, and the form."""
+
+
+def certain_forms(evidence: Evidence) -> Iterator[Evidence]:
+    """Yield the matrices that the values of an array show to be in it, likeliest first."""
+    real = len(evidence.arrays) == 1 and evidence.arrays[0].dtype.kind != "c"
+    for axes, only_real, form in _FORMS if len(evidence.forms) < _MOST_FORMS else ():
+        if len(evidence.shape) in axes and (real or not only_real):
+            yield from form(evidence)

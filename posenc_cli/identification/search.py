@@ -267,9 +267,6 @@ def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:
                 counted = alike[0]
             elif not counts or cells <= left:
                 counted = attempt.census()
-                if counted and attempt.evidence.skipped and not attempt.evidence.forms:
-                    blank = (*range(attempt.evidence.skipped), *counted.padding)
-                    counted = replace(counted, padding=blank)
                 left -= cells
             counts.append((attempt, counted))
         candidates.append(_candidate(attempt, counted))
@@ -298,7 +295,7 @@ def _is_fitted_roughly(uncertainty: Mapping[str, float], equal: float) -> bool:
 def _sort_by_evidence(attempts: Sequence[Attempt]) -> list[Attempt]:
     """Sort attempts by the sample: surpassed ones come last."""
     accepted = [
-        trial.bits
+        trial.sample.bits
         for trial in (attempt.trial for attempt in attempts)
         if trial.fits_most
         and trial.read_off is None
@@ -306,7 +303,8 @@ def _sort_by_evidence(attempts: Sequence[Attempt]) -> list[Attempt]:
     ]
 
     return sorted(
-        attempts, key=lambda a: not a.trial.fits_most or _is_surpassed(a.trial.bits, accepted)
+        attempts,
+        key=lambda a: not a.trial.fits_most or _is_surpassed(a.trial.sample.bits, accepted),
     )
 
 
@@ -327,15 +325,10 @@ def _distinct_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
     distinct: dict[object, Attempt] = {}
     for attempt in attempts:
         trial = attempt.trial
-        bound, hypothesis = trial.bound, trial.hypothesis
-        shown = {k: v for k, v in bound.params.items() if k not in hypothesis.hidden}
-        row_positions = None if hypothesis.positions is None else hypothesis.positions.tobytes()
-        key = (
-            *(bound.scheme.name, repr(shown), hypothesis.tables),
-            *(hypothesis.denominator, hypothesis.multiplier),
-            row_positions if attempt.evidence.count == 1 else None,
-        )
-        distinct.setdefault(key, attempt)
+        hypothesis, scheme = trial.hypothesis, trial.bound.scheme.name
+        shown = {k: v for k, v in trial.bound.params.items() if k not in hypothesis.hidden}
+        placed = hypothesis.placed if attempt.evidence.count == 1 else hypothesis.placed[1:]
+        distinct.setdefault((scheme, repr(shown), hypothesis.tables, placed), attempt)
     return [*distinct.values()]
 
 
@@ -349,6 +342,7 @@ def _candidate(attempt: Attempt, counted: Census | None) -> Candidate:
     waves = content.waves
     has_amplitude = waves is not None and rotary and hypothesis.tables != ("inv-freq",)
     equal_models, fitting_models = _models(attempt, counted)
+    compared = trial.sample if counted is None else counted
     return Candidate(
         scheme=bound.scheme.name,
         params=params,
@@ -356,9 +350,9 @@ def _candidate(attempt: Attempt, counted: Census | None) -> Candidate:
         layout=params.get("layout") if waves else None,
         positions=positions,
         head=hypothesis.head,
-        residual=trial.residual if counted is None else counted.residual,
-        ratio=trial.ratio if counted is None else counted.ratio,
-        equal=trial.equal if counted is None else counted.equal / max(counted.cells, 1),
+        residual=compared.residual,
+        ratio=compared.ratio,
+        equal=compared.equal_share,
         arithmetic=trial.arithmetic if trial.read_off is None else None,
         rounded=trial.rounded.name,
         attention_factor=float(waves.scale) if waves and has_amplitude else None,
@@ -370,7 +364,7 @@ def _candidate(attempt: Attempt, counted: Census | None) -> Candidate:
         compared=int(evidence.rows.size) if counted is None else counted.rows,
         fits_sample=trial.fits,
         census=counted,
-        bits=trial.bits if counted is None else counted.bits,
+        bits=compared.bits,
         forms=(*evidence.forms, *_roundings(evidence)),
         multiplied=hypothesis.multiplier,
     )
@@ -440,100 +434,86 @@ def commands_of(trial: Trial, evidence: Evidence, positions: Positions | None) -
 
     For a prompt, the command that writes its ids comes first.
     """
-    hypothesis, bound = trial.hypothesis, trial.bound
+    hypothesis = trial.hypothesis
     if positions is None and hypothesis.positions is not None:
         return ()
     if hypothesis.tables == ("slopes",):
         return (_slopes_command(trial),)
-    words = ["posenc", "generate", "--scheme", bound.scheme.name]
-    length = None
-    if positions is not None:
-        given = _positions_words(trial, positions)
-        if given is None:
-            return ()
-        words += given
-        length = positions.length
-    parameters = _parameter_words(trial, length)
-    if parameters is None:
+    places = None if positions is None else _positions_options(trial, positions)
+    parameters = _parameter_words(trial, None if positions is None else positions.length)
+    if parameters is None or (places is None) != (positions is None):
         return ()
-    words += parameters
-    if hypothesis.head is not None:
-        words += ["--head", str(hypothesis.head)]
-    several = len(hypothesis.tables) > 1
-    files = (_file_words(trial, evidence, table, several=several) for table in hypothesis.tables)
+    head = None if hypothesis.head is None else str(hypothesis.head)
+    start = ["posenc", "generate", "--scheme", trial.bound.scheme.name, *_words(places or {})]
+    words = [*start, *parameters, *_words({"--head": head})]
+    files = (_file_options(trial, evidence, table) for table in hypothesis.tables)
     prompt = None if hypothesis.axes is None else prompt_of(hypothesis.axes)
-    return (*filter(None, [prompt]), *(shlex.join([*words, *of_file]) for of_file in files))
+    return (*filter(None, [prompt]), *(shlex.join([*words, *_words(file)]) for file in files))
 
 
-def _parameter_texts(trial: Trial, length: int | None) -> dict[str, str]:
-    """Return the parameters that differ from their defaults, as a command line gives them.
+def _words(options: Mapping[str, str | None]) -> list[str]:
+    """Return the words of options, without those that have no value."""
+    return [word for name, value in options.items() if value for word in (name, value)]
+
+
+def _parameter_words(trial: Trial, length: int | None) -> list[str] | None:
+    """Return the options for the parameters, or None if options cannot give exactly these.
 
     Required parameters are included even if the array does not show them.
     """
-    hypothesis, bound = trial.hypothesis, trial.bound
+    bound, hidden = trial.bound, trial.hypothesis.hidden
     texts: dict[str, str] = {}
     for name, parameter in bound.scheme.parameters.items():
         value = bound.params[name]
         follows = parameter.rules.follows_length and value == length
         usual = value == parameter.default and name not in ("dim", "base", "heads")
-        hidden = name in hypothesis.hidden and not parameter.required
-        if value is not None and not hidden and not follows and not usual:
+        unseen = name in hidden and not parameter.required
+        if not (value is None or unseen or follows or usual):
             texts[name] = as_text(value, separator=parameter.rules.separator)
-    return texts
-
-
-def _parameter_words(trial: Trial, length: int | None) -> list[str] | None:
-    """Return the options for the parameters, or None if options cannot give exactly these."""
-    hypothesis, bound = trial.hypothesis, trial.bound
-    texts = _parameter_texts(trial, length)
     given = bound.scheme.bind(texts, seq_len=length).params
-    if any(given[name] != bound.params[name] for name in given if name not in hypothesis.hidden):
+    if any(given[name] != bound.params[name] for name in given if name not in hidden):
         return None
-    words = ["--set", "weights=FILE"] if "weights" in hypothesis.hidden else []
-    for name, text in texts.items():
-        words += option_words(name, text)
-    return words
+    weights = ["--set", "weights=FILE"] if "weights" in hidden else []
+    return [*weights, *(word for own in texts.items() for word in option_words(*own))]
 
 
-def _positions_words(trial: Trial, positions: Positions) -> list[str] | None:
+def _positions_options(trial: Trial, positions: Positions) -> dict[str, str | None] | None:
     """Return the options for positions, or None if options cannot give them."""
     if trial.bound.scheme.kind == "relative":
-        (only,) = positions.ranges if len(positions.ranges) == 1 else (None,)
-        if only is None or only.step != 1 or only[0] != -only[-1]:
-            return None
-        return ["--len", str(only[-1] + 1)]
+        first = positions.ranges[0]
+        centred = len(positions.ranges) == 1 and first.step == 1 and first[0] == -first[-1]
+        return {"--len": str(first[-1] + 1)} if centred else None
     if positions.step == positions.denominator:
-        start = ["--start", positions.name(positions.first)] if positions.first else []
-        return [*start, "--len", str(positions.count)]
+        start = positions.name(positions.first) if positions.first else None
+        return {"--start": start, "--len": str(positions.count)}
     text = str(positions)
-    return ["--positions", text] if text.count(",") < _LISTED else None
+    return {"--positions": text} if text.count(",") < _LISTED else None
 
 
-def _file_words(trial: Trial, evidence: Evidence, table: str | None, *, several: bool) -> list[str]:
+def _file_options(trial: Trial, evidence: Evidence, table: str | None) -> dict[str, str | None]:
     """Return the options for the table, its number format and its file."""
-    dtype = real_format(evidence.stored).name
-    table = "angles" if table in UNREDUCED_TABLES else table
-    words = [] if table in (None, "cos-sin") else ["--table", table or ""]
+    dtype, rounded = real_format(evidence.stored).name, trial.rounded.name
     # Text files are read as float64, whatever format wrote them.
-    if dtype == "float64" and trial.rounded.name == "float32":
-        dtype = "float32"
-    words += ["--dtype", dtype]
-    if trial.rounded.name != dtype:
-        words += ["--round-to", trial.rounded.name]
-    if trial.arithmetic != "exact":
-        words += ["--arithmetic", trial.arithmetic]
-    if several:
-        words += ["--out", f"{(table or '').partition('-')[0]}.npy"]
-    elif dtype == "bfloat16":
-        words += ["--out", f"{trial.bound.scheme.name}.safetensors"]
-    return words
+    if dtype == "float64" and rounded == "float32":
+        dtype = rounded
+    out = f"{trial.bound.scheme.name}.safetensors" if dtype == "bfloat16" else None
+    if len(trial.hypothesis.tables) > 1:
+        out = f"{(table or '').partition('-')[0]}.npy"
+    shown = "angles" if table in UNREDUCED_TABLES else table
+    return {
+        "--table": None if table == "cos-sin" else shown,
+        "--dtype": dtype,
+        "--round-to": None if rounded == dtype else rounded,
+        "--arithmetic": None if trial.arithmetic == "exact" else trial.arithmetic,
+        "--out": out,
+    }
 
 
 def _slopes_command(trial: Trial) -> str:
     params = trial.bound.params
-    words = ["posenc", "alibi-slopes", "--heads", str(params["heads"])]
-    if params["max_bias"] != 8:
-        words += ["--max-bias", as_text(params["max_bias"])]
-    if params["slopes"] != "press":
-        words += ["--convention", params["slopes"]]
-    return shlex.join(words)
+    options = {
+        "--heads": str(params["heads"]),
+        "--max-bias": None if params["max_bias"] == 8 else as_text(params["max_bias"]),
+        "--convention": None if params["slopes"] == "press" else params["slopes"],
+    }
+    return shlex.join(["posenc", "alibi-slopes", *_words(options)])

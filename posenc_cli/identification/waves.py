@@ -27,7 +27,6 @@ from posenc_cli.identification.readings import (
     are_multiples,
     bases_of_pairs,
     function_views,
-    reads_columns,
     real_matrix,
     row_of_numbers,
     unreduced_views,
@@ -41,7 +40,7 @@ from posenc_cli.inference.candidates import (
     rotary_proposals,
     sinusoidal_proposals,
 )
-from posenc_cli.inference.fitting import median, spread
+from posenc_cli.inference.fitting import common_line, median, spread
 from posenc_cli.inference.rates import (
     Rates,
     positions_at,
@@ -188,11 +187,9 @@ def function_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
 def _hypotheses_of_view(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
     """Yield hypotheses for one way to read the array, from the frequencies of its waves."""
     rounding = 2 * evidence.rounding
-    rates = rates_of(view.pairs, evidence.rows[: view.pairs.shape[0]], rounding)
+    rates = view.rates or rates_of(view.pairs, evidence.rows[: view.pairs.shape[0]], rounding)
     if rates is None:
         return
-    if view.errors is not None:
-        rates = replace(rates, errors=view.errors)
     moving = np.sign(rates.values)[np.abs(rates.values) > 2 * rates.errors]
     backward = bool(moving[moving.size // 2 :].sum() < 0)
     if backward:
@@ -337,9 +334,7 @@ def _is_damaged_line(positions: Integers, rows: Integers) -> bool:
     """Return whether most rows, but not all, are evenly spaced; the others are damaged."""
     if rows.size < 3:
         return False  # two rows are always on a line
-    step = int(median(np.diff(positions) / np.diff(rows)))
-    _, times = np.unique(positions - step * rows, return_counts=True)
-    return rows.size < 2 * int(times.max()) < 2 * rows.size
+    return rows.size < 2 * common_line(positions, rows)[2] < 2 * rows.size
 
 
 def _common_encodings(view: View, dim: int) -> Iterator[tuple[str, dict[str, Any], Reals, float]]:
@@ -403,7 +398,12 @@ def fallback_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     width = evidence.shape[1]
     ways: list[tuple[tuple[str, ...], int]] = [((table,), n) for table, n in _ONE_FILE]
     if len(evidence.arrays) == 2:
-        ways = [(("cos-full", "sin-full"), 2), (("cos", "sin"), 1)]
+        ways = [
+            (("cos-full", "sin-full"), 2),
+            (("cos", "sin"), 1),
+            (("sin-full", "cos-full"), 2),
+            (("sin", "cos"), 1),
+        ]
     if evidence.sample[0].dtype.kind == "c":
         ways = []
     for tables, columns in ways:
@@ -545,7 +545,7 @@ def _rotary_hypothesis(
         cost=proposal.cost
         + _MULTIPLIED * (multiplier != 1)
         + _UNUSUAL * places.unusual
-        + _UNWRITTEN * places.unwritten,
+        + _UNWRITTEN * (places.denominator > _WRITTEN),
         hidden=(
             *(() if view.layout is not None else ("layout",)),
             *(_unseen_amplitudes(proposal.given) if view.tables[0] in UNREDUCED_TABLES else ()),
@@ -574,11 +574,6 @@ class SampledPositions(Record):
         """Whether all positions are multiples of a step below 1, as after linear RoPE scaling."""
         step = int(self.positions[1] - self.positions[0]) if self.positions.size > 1 else 1
         return abs(step) < self.denominator and not (self.positions % step).any()
-
-    @property
-    def unwritten(self) -> bool:
-        """Whether the positions are fractions that nobody writes."""
-        return self.denominator > _WRITTEN
 
     @property
     def unusual(self) -> bool:
@@ -610,13 +605,13 @@ def _row_positions(
     most = False
     if step != 0:
         # The first row may be damaged or out of place, so take the start that most rows share.
-        starts, times = np.unique(solved - step * (rows[few] - rows[0]), return_counts=True)
-        even = int(starts[np.argmax(times)]) + step * (rows - rows[0])
+        start, _, count = common_line(solved, rows[few], step)
+        even = start + step * rows
         if not _is_vacuous(even, frequencies):
             places.append(SampledPositions(even))
-        if times.max() == few.size:
+        if count == few.size:
             return places
-        most = 2 * int(times.max()) > few.size
+        most = 2 * count > few.size
     if known == rows.size and rates.rows >= 1 and median(apart) <= _MISFIT:
         every, misfits = positions_at(pairs, frequencies, signed=True)
         sure = median(misfits) <= _MISFIT and _is_determined(every, frequencies, evidence.rounding)
@@ -684,8 +679,7 @@ def _sinusoidal_hypotheses(
         rates, columns=view.columns, order=view.order, odd=view.odd, dim=dim
     )
     for proposal in sorted(proposals, key=lambda proposal: proposal.cost):
-        scheme = catalogue.find(proposal.scheme)
-        if not reads_columns(view, scheme.bind(proposal.given).content, dim):
+        if catalogue.find(proposal.scheme).bind(proposal.given).content.width != dim:
             continue
         for places in find(proposal.frequencies[: view.count].tobytes()):
             if places.scaled and view.order == "cos-first" and dim % 2 == 0:
@@ -699,7 +693,7 @@ def _sinusoidal_hypotheses(
                 + (0.3 if view.order == "cos-first" else 0)
                 + _MULTIPLIED * (multiplier != 1)
                 + _FALLING * backward
-                + _UNWRITTEN * places.unwritten,
+                + _UNWRITTEN * (places.denominator > _WRITTEN),
                 hidden=("odd",) if dim % 2 == 0 else (),
                 uncertainty=proposal.uncertainty,
                 multiplier=multiplier,

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.formulas.parameters import Parameter
     from posenc_cli.inference.rates import Rates
-    from posenc_cli.numerics.arrays import Integers, Reals
+    from posenc_cli.numerics.arrays import Reals
 
 _PLAIN_PARAMETERS = 5
 """Largest number of parameters of a plain scheme: a ladder and a number, whose inverse is
@@ -69,7 +69,10 @@ _MOST_GUESSES = 512
 
 
 class Proposal(Record):
-    """A scheme with parameters, its frequencies in radians per position, and its amplitude."""
+    """A scheme with parameters, its frequencies in radians per position, and its amplitude.
+
+    ``placed`` says whether its waves follow coordinates or grow in amplitude.
+    """
 
     scheme: str
     given: Mapping[str, Any]
@@ -78,20 +81,17 @@ class Proposal(Record):
     cost: float = 1.0
     uncertainty: Mapping[str, float] = fresh(dict)
     notes: tuple[str, ...] = ()
+    placed: bool = False
 
 
 @lru_cache(maxsize=1)
 def presets() -> tuple[Proposal, ...]:
     """Return the rotary encodings of all models that posenc ships."""
-    proposals = []
-    for layers in layers_of_models():
-        given = {key: value for key, value in layers.params.items() if key != "layout"}
-        scheme = catalogue.BUILT_IN[layers.scheme]
-        # A higher cost than any rule with the same table and numbers that people use.
-        proposal = proposal_of(scheme, Guess(given, cost=3.0))
-        if proposal is not None and scheme.kind == "rotary":
-            proposals.append(proposal)
-    return tuple(proposals)
+    rotary = (own for own in layers_of_models() if catalogue.BUILT_IN[own.scheme].kind == "rotary")
+    given = ((own.scheme, {k: v for k, v in own.params.items() if k != "layout"}) for own in rotary)
+    # A higher cost than any rule with the same table and numbers that people use.
+    guesses = ((catalogue.BUILT_IN[name], Guess(params, cost=3.0)) for name, params in given)
+    return tuple(filter(None, itertools.starmap(proposal_of, guesses)))
 
 
 def presets_of(pairs: int) -> list[Proposal]:
@@ -136,6 +136,7 @@ def proposal_of(scheme: Scheme, guess: Guess, *, length: int | None = None) -> P
         guess.cost,
         guess.uncertainty,
         guess.notes,
+        waves.coordinates is not None or waves.growth is not None,
     )
 
 
@@ -183,14 +184,12 @@ def rotary_proposals(
     ``amplitude`` is the factor on cosines and sines, known within ``precise``; None if unknown.
     """
     measured = _measured(rates, amplitude, precise)
-    plain: list[Scheme] = []
-    others: list[Scheme] = []
-    for scheme in schemes_of("rotary"):
-        (plain if len(scheme.parameters) <= _PLAIN_PARAMETERS else others).append(scheme)
+    schemes = schemes_of("rotary")
+    plain = [scheme for scheme in schemes if len(scheme.parameters) <= _PLAIN_PARAMETERS]
     ladders = (proposal for scheme in plain for proposal in _proposals(scheme, measured))
     yield from _agreeing(sorted(ladders, key=lambda proposal: proposal.cost), measured)
     yield from _agreeing(presets_of(measured.pairs), measured)
-    for scheme in others:
+    for scheme in (scheme for scheme in schemes if scheme not in plain):
         yield from _agreeing(_proposals(scheme, measured), measured)
 
 
@@ -333,13 +332,8 @@ def usual_values(parameter: Parameter) -> tuple[float, ...]:
 
     Empty if no model has a parameter of this name.
     """
-    name = parameter.name
-    known: tuple[float, ...] = ()
-    if name == "factor":
-        known = FACTORS
-    elif name.endswith("position_embeddings"):
-        known = CONTEXTS
-    of_models = _values_of_models().get(name, ())
+    name, of_models = parameter.name, _values_of_models().get(parameter.name, ())
+    known = CONTEXTS if name.endswith("position_embeddings") else {"factor": FACTORS}.get(name, ())
     values = (parameter.default, *known, *of_models) if known or of_models else ()
     typed = (parameter.type(v) for v in values if parameter.type is float or v == int(v))
     return tuple(dict.fromkeys(typed))
@@ -401,20 +395,14 @@ def same_entries(a: Trial, b: Trial) -> bool:
     """Return whether two trials compare the same entries with the same numbers."""
     first, second = a.hypothesis, b.hypothesis
     alike = (
-        (a.arithmetic, a.rounded, first.multiplier, first.denominator)
-        == (b.arithmetic, b.rounded, second.multiplier, second.denominator)
+        (a.arithmetic, a.rounded, first.placed) == (b.arithmetic, b.rounded, second.placed)
         and len(first.tables) == len(second.tables)
         and "slopes" not in (first.tables[0], second.tables[0])
-        and np.array_equal(_as_array(first.positions), _as_array(second.positions))
     )
     return alike and all(
         _same_table(a.bound.content, table, b.bound.content, other)
         for table, other in zip(first.tables, second.tables, strict=True)
     )
-
-
-def _as_array(positions: Integers | None) -> Integers:
-    return np.empty(0, np.int64) if positions is None else positions
 
 
 class ModelLayers(NamedTuple):

@@ -122,14 +122,12 @@ class Evidence(Record):
     @cached_property
     def _blank(self) -> Flags:
         """The rows of zeros among others of equal norm. Shape: as ``all_sample_rows``."""
-        none = np.zeros(self.all_sample_rows.size, np.bool_)
-        sizes = self._norms[~self._broken]
         blank = self._norms == 0
-        if not 0 < blank.sum() <= max(1, _MOST_BLANK * sizes.size):
-            return none
-        others = sizes[sizes > 0]
+        others = self._norms[~(blank | self._broken)]
+        few = 0 < blank.sum() <= max(1, _MOST_BLANK * (~self._broken).sum()) and others.size
         # A table of sines is 0 at position 0; padding rows are among rows of equal norm.
-        return blank if others.size and np.ptp(others) <= _NORM_DIFFERENCE * others.max() else none
+        padding = few and np.ptp(others) <= _NORM_DIFFERENCE * others.max()
+        return blank if padding else np.zeros_like(blank)
 
     @cached_property
     def _broken(self) -> Flags:
@@ -277,11 +275,8 @@ def _format(values: Reals, stored: str, *, text: bool) -> DType:
         if near or short_numbers(few).all():
             own = FLOAT32
             values = values.astype(np.float32).astype(np.float64)
-    for dtype in sorted(REAL_DTYPES.values(), key=lambda candidate: candidate.precision):
-        if dtype.precision >= own.precision:
-            break
-        with np.errstate(over="ignore"):
-            on_grid = round_to(values, FLOAT64, dtype)
-        if np.array_equal(on_grid, values):
-            return dtype
-    return own
+    formats = sorted(REAL_DTYPES.values(), key=lambda candidate: candidate.precision)
+    narrower = (dtype for dtype in formats if dtype.precision < own.precision)
+    with np.errstate(over="ignore"):
+        exact = (d for d in narrower if np.array_equal(round_to(values, FLOAT64, d), values))
+        return next(exact, own)

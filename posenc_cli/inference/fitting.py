@@ -236,6 +236,21 @@ def spread(count: int, most: int) -> Integers:
     return rows[np.diff(rows, prepend=-1) > 0]  # np.unique imports numpy.ma
 
 
+def common_line(
+    positions: NumberArray, rows: Integers, step: int | None = None
+) -> tuple[int, int, int]:
+    """Return the position at row 0 and the step of the line that most rows share, and their number.
+
+    >>> common_line(np.array([7, 9, 0, 13]), np.arange(4))
+    (7, 2, 3)
+    """
+    if step is None:
+        step = int(median(np.diff(positions) / np.diff(rows)))
+    starts, counts = np.unique(positions - step * rows, return_counts=True)
+    most = int(np.argmax(counts))
+    return int(starts[most]), step, int(counts[most])
+
+
 def median(values: NumberArray, axis: int | None = None) -> Any:
     """Return the median without NaN values; NaN if there are no others.
 

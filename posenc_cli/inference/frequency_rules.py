@@ -8,6 +8,7 @@ with the subject. Rules are evaluated in float64, which tells any two apart that
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from functools import lru_cache
@@ -114,14 +115,8 @@ def frequencies_of(
         for name, value in {**params, **changed}.items()
         if name in scheme.parameters and value is not None
     }
-    try:
-        with scheme.answerable(), np.errstate(all="ignore"):
-            waves = scheme.bind(given).rotation.waves
-            if of_position and (waves.coordinates is not None or waves.growth is not None):
-                return None
-            return np.asarray(waves.frequencies(np), np.float64)
-    except (PosencError, ArithmeticError):
-        return None
+    proposal = proposal_of(scheme, Guess(given))
+    return None if proposal is None or (of_position and proposal.placed) else proposal.frequencies
 
 
 def changed_frequencies(reference: Reference, **changed: Any) -> Reals | None:
@@ -248,21 +243,17 @@ def _with_values(
 def _mistakes(reference: Reference) -> Iterator[Alternative]:
     """Yield known mistakes in implementing the reference's scheme."""
     scheme = reference.encoding.bound.scheme
-    if scheme.mistakes is None:
-        return
     messages: dict[bytes, list[str]] = {}
-    try:
-        with scheme.answerable(), np.errstate(all="ignore"):
-            for mistake in scheme.mistakes(np, reference.params):
-                values = np.asarray(mistake.frequencies, np.float64)
-                single = values.astype(np.float32).astype(np.float64)
-                values = np.where(np.abs(values) > _HIGH_FREQUENCY, single, values)
-                messages.setdefault(values.tobytes(), []).append(mistake.message)
-    except (PosencError, ArithmeticError, ValueError):
-        pass  # a mistake may raise large parameters beyond float64
+    # A mistake may raise large parameters beyond float64.
+    beyond = contextlib.suppress(PosencError, ArithmeticError, ValueError)
+    with beyond, scheme.answerable(), np.errstate(all="ignore"):
+        for mistake in scheme.mistakes(np, reference.params) if scheme.mistakes else ():
+            values = np.asarray(mistake.frequencies, np.float64)
+            single = values.astype(np.float32).astype(np.float64)
+            values = np.where(np.abs(values) > _HIGH_FREQUENCY, single, values)
+            messages.setdefault(values.tobytes(), []).append(mistake.message)
     for content, alike in messages.items():
-        message = ", or ".join(alike)
-        yield Alternative(Cause.FREQUENCY_RULE, message, np.frombuffer(content))
+        yield Alternative(Cause.FREQUENCY_RULE, ", or ".join(alike), np.frombuffer(content))
 
 
 def _other_values(reference: Reference) -> Iterator[Alternative]:
@@ -463,18 +454,16 @@ def _changed_parameters(
             or other.shape != frequencies.shape
             or not np.allclose(frequencies, other, rtol=_SAME_RULE, atol=0)
         ]
-    base = base_of(reference)
+    own = {**reference.params, "base": base_of(reference)}
+    cause = Cause.BASE if "base" in changed else Cause.FREQUENCY_RULE
+    if not changed:  # the parameters differ only in which columns rotate
+        cause = Cause.ROTARY_DIM
+        changed = [name for name in SHAPE if name in own and values[name] != own[name]]
     texts = []
     for name in sorted(changed, key=lambda name: name != "base"):
-        right = base if name == "base" else reference.params[name]
+        right = own[name]
         meaning = f" ({scheme.parameters[name].rules.help})" if isinstance(right, bool) else ""
         texts.append(value_text(name, values[name], right) + meaning)
-    if not changed:  # the parameters differ only in which columns rotate
-        own = reference.params
-        shapes = [name for name in SHAPE if name in own and values[name] != own[name]]
-        texts = [value_text(name, values[name], own[name]) for name in shapes]
-        return Cause.ROTARY_DIM, ", and ".join(texts)
-    cause = Cause.BASE if "base" in changed else Cause.FREQUENCY_RULE
     return cause, ", and ".join(texts)
 
 
@@ -511,21 +500,22 @@ def _without_scaling(reference: Reference, base: float) -> tuple[Cause, str]:
 
 def _other_rule_text(reference: Reference, scheme: Scheme, params: Mapping[str, Any]) -> str:
     """Return the message on another scheme's rule, with the parameters that differ."""
-    values = {name: parameter.default for name, parameter in scheme.parameters.items()} | {**params}
+    defaults = {name: parameter.default for name, parameter in scheme.parameters.items()}
+    values = {**defaults, **params}
     needless = reference.encoding.bound.scheme is rope and values.get("factor") not in (None, 1)
-    shown = []
-    for name, value in values.items():
-        default = scheme.parameters[name].default
-        expected = base_of(reference) if name == "base" else reference.params.get(name, default)
-        if name in SHAPE or value in (None, expected) or isinstance(value, tuple):
-            continue
-        if not (needless and name == "factor"):
-            shown.append(f", {name} {_value_words(value)}")
+    expected = {**defaults, **reference.params, "base": base_of(reference)}
+    hidden = (*SHAPE, "factor") if needless else SHAPE
+    shown = "".join(
+        f", {name} {_value_words(value)}"
+        for name, value in values.items()
+        if name not in hidden
+        and value not in (None, expected[name])
+        and not isinstance(value, tuple)
+    )
     if needless:
-        factor = number_text(values["factor"])
-        applied = f"{scheme.name} scaling is applied, factor {factor}{''.join(shown)}"
+        applied = f"{scheme.name} scaling is applied, factor {number_text(values['factor'])}{shown}"
         return f"{applied}; the reference has none"
-    return f"the frequencies follow {scheme.name}{''.join(shown)}"
+    return f"the frequencies follow {scheme.name}{shown}"
 
 
 def has_amplitude(

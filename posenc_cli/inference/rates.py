@@ -29,9 +29,8 @@ _CELLS_AT_ONCE = 1 << 16
 """Phases (rows × rotations × pairs) compared at a time: half a mebibyte."""
 _FEW_PAIRS = 16
 """Pairs that preselect the rotation count of a row, if there are at least twice as many."""
-_FITS_NOWHERE = 0.7
-"""Mean distance of the preselecting pairs above which a row fits nowhere: twice the largest
-accepted."""
+_LIKELY_TURNS = 4
+"""Rotation counts of a row that are compared in all pairs: those nearest in the few."""
 _REACH = 64
 """A rate is trusted up to this many times the span of the rows that it was found on."""
 _FARTHEST = 1 << 21
@@ -241,22 +240,20 @@ def _with_start(
     last = float(abs(rows[farthest, 0])) or 1.0
     edge = np.clip(columns[farthest], -1, 1)
     slow = (np.arccos(edge) if function == "cos" else np.arcsin(edge)) / last
-    best, least, power = np.zeros((3, rates.size))
-    least += np.inf
-    for start in (rates, slow, 0 * rates):
-        values = np.abs(start)
-        for _ in range(16):
-            missed, slopes = columns - of(values * rows), rows * slope_of(values * rows)
-            errors, powers = (missed**2).sum(axis=0), (slopes**2).sum(axis=0)
-            better = errors < least
-            best, least, power = np.where(better, [values, errors, powers], [best, least, power])
-            changes = (slopes * missed).sum(axis=0) / np.where(powers > 0, powers, np.inf)
-            if np.abs(changes).max() < _SETTLED:
-                break
-            # Limit the Newton step, so that no phase jumps by a turn.
-            values = np.abs(values + np.clip(changes, -0.5 / last, 0.5 / last))
-        if (least <= rows.size * (4 * rounding) ** 2).all():
+    starts = np.abs([rates, slow, 0 * rates])
+    distances = [((columns - of(start * rows)) ** 2).sum(axis=0) for start in starts]
+    values = starts[np.argmin(distances, axis=0), np.arange(rates.size)]
+    best, least, power = values, np.full(rates.size, np.inf), np.zeros(rates.size)
+    for _ in range(16):
+        missed, slopes = columns - of(values * rows), rows * slope_of(values * rows)
+        errors, powers = (missed**2).sum(axis=0), (slopes**2).sum(axis=0)
+        better = errors < least
+        best, least, power = np.where(better, [values, errors, powers], [best, least, power])
+        changes = (slopes * missed).sum(axis=0) / np.where(powers > 0, powers, np.inf)
+        if np.abs(changes).max() < _SETTLED:
             break
+        # Limit the Newton step, so that no phase jumps by a turn.
+        values = np.abs(values + np.clip(changes, -0.5 / last, 0.5 / last))
     noise = np.maximum(np.sqrt(least / rows.size), rounding)
     bound = noise / np.sqrt(np.where(power > 0, power, 1e-300))
     # At small angles a cosine is 1 − (ω·p)²/2, which rounding hides.
@@ -285,8 +282,9 @@ def _rates_by_recurrence(columns: RealRows) -> Reals:
     """Return rates from x[r+k] + x[r−k] = 2·cos(k·ω)·x[r], for k = 1, 2, 4 and so on."""
     count = columns.shape[0]
     rates: Reals = np.zeros(columns.shape[1])
-    step = 1
-    while 2 * step < count:
+    for step in (1, 2, 4, 8, 16, 32):
+        if 2 * step >= count:
+            break
         middle = columns[step:-step]
         power = (middle**2).sum(axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -294,18 +292,12 @@ def _rates_by_recurrence(columns: RealRows) -> Reals:
                 2 * power
             )
         angles = np.arccos(np.clip(np.where(np.isfinite(cosines), cosines, 1.0), -1, 1))
-        if step == 1:
-            rates = angles
-        else:
-            turns = np.round((rates * step - angles) / (2 * np.pi))
-            back = np.round((rates * step + angles) / (2 * np.pi))
-            ahead = (angles + 2 * np.pi * turns) / step
-            behind = (-angles + 2 * np.pi * back) / step
-            nearer = np.abs(ahead - rates) <= np.abs(behind - rates)
-            rates = np.abs(np.where(nearer, ahead, behind))
-        if step >= 32:
-            break
-        step *= 2
+        ahead, behind = (
+            (signed + 2 * np.pi * np.round((rates * step - signed) / (2 * np.pi))) / step
+            for signed in (angles, -angles)
+        )
+        nearer = np.abs(ahead - rates) <= np.abs(behind - rates)
+        rates = np.abs(np.where(nearer, ahead, behind))
     return rates
 
 
@@ -402,11 +394,11 @@ def progression_of(
         line = noise * float(np.sqrt(1 / near.sum() + (row - offsets.mean()) ** 2 / power))
         return line + share * abs(start + step * row)
 
-    first, span = _fraction(start, error_at(0)), int(offsets[-1])
+    first, span = fraction(start, error_at(0)), int(offsets[-1])
     error = noise / float(np.sqrt(power)) + share * abs(step)
     written = _written_fraction(step, error)
     # If people do not write the step, they may have written the last position, as in linspace.
-    apart = written or (_fraction(start + step * span, error_at(span)) - first) / span
+    apart = written or (fraction(start + step * span, error_at(span)) - first) / span
     return (first - apart * int(rows[0]), apart) if apart else None
 
 
@@ -435,7 +427,7 @@ def _written_fraction(value: float, error: float) -> Fraction | None:
     return exact if value > 0 else -exact
 
 
-def _fraction(value: float, error: float) -> Fraction:
+def fraction(value: float, error: float) -> Fraction:
     """Return the number that people write, or else the value with the digits of its error."""
     number = _written_fraction(value, error)
     if number is None:
@@ -478,26 +470,21 @@ def _positions_and_misfits(
 def _misfits(places: RealRows, phases: RealRows, rates: Reals) -> RealRows:
     """Return the mean distances of pairs at ``places`` (rows, turns) from those of ``phases``.
 
-    If there are many pairs, a few of them decide which turns can be the best of a row. Other turns,
-    and rows that fit nowhere, keep their distances over those few pairs. Shape: (rows, turns).
+    If there are many pairs, a few of them decide which turns are likely. The distance of other
+    turns is infinite. Shape: (rows, turns).
     """
     some = np.arange(0, rates.size, max(1, rates.size // _FEW_PAIRS))
-    share = some.size / rates.size
-    misfits = np.empty(places.shape)
+    few = np.empty(places.shape)
     at_once = max(1, _CELLS_AT_ONCE // (phases.shape[0] * some.size))
     for first in range(0, places.shape[1], at_once):
         columns = slice(first, first + at_once)
-        misfits[:, columns] = _distances(places[:, columns], phases[:, some], rates[some])
-    if share == 1:
-        return misfits
-    best, every = np.argmin(misfits, axis=1), np.arange(places.shape[0])
-    most = _distances(places[every, best][:, None], phases, rates)[:, 0]
-    most[misfits[every, best] > _FITS_NOWHERE] = 0
-    rows, turns = np.nonzero(share * misfits <= most[:, None])
-    at_once = max(1, _CELLS_AT_ONCE // rates.size)
-    for first in range(0, rows.size, at_once):
-        row, turn = rows[first : first + at_once], turns[first : first + at_once]
-        misfits[row, turn] = _distances(places[row, turn][:, None], phases[row], rates)[:, 0]
+        few[:, columns] = _distances(places[:, columns], phases[:, some], rates[some])
+    if some.size == rates.size:
+        return few
+    likely = np.argsort(few, axis=1, kind="stable")[:, :_LIKELY_TURNS]
+    misfits = np.full(places.shape, np.inf)
+    every = _distances(np.take_along_axis(places, likely, axis=1), phases, rates)
+    np.put_along_axis(misfits, likely, every, axis=1)
     return misfits
 
 

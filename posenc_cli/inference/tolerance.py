@@ -177,14 +177,13 @@ class Tolerance(Record):
         half = 0.0 if of_frequencies or unit(dtype) <= unit("float32") else rounding
         stored = f"{_roundings_text(roundings)} to {dtype}"
         most = MOST * amplitude
-        if rule == "exact":
+        if rule in ("exact", "float64"):
             floor = max(amplitude * (rounding + ARITHMETIC), least)
-            return cls(floor, 0.0, f"exact: {stored}", finer=True)
-        if rule == "float64":
-            floor = max(amplitude * (rounding + ARITHMETIC), least)
-            reason = f"float64: {DOUBLE_ANGLE:.2g} of the angle (its frequency, its product)"
-            reason += f" + {stored}"
-            return cls(floor, amplitude * DOUBLE_ANGLE, reason, most=most, finer=True)
+            per_angle, reason = 0.0, f"exact: {stored}"
+            if rule == "float64":
+                of_angle = f"{DOUBLE_ANGLE:.2g} of the angle (its frequency, its product)"
+                per_angle, reason = amplitude * DOUBLE_ANGLE, f"float64: {of_angle} + {stored}"
+            return cls(floor, per_angle, reason, most=most, finer=True)
         if rule == "float32":
             after = max(rounding, roundings * unit("float32"))
             floor = max(amplitude * (SINGLE_FUNCTIONS + after), least)

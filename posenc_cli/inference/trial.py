@@ -96,6 +96,12 @@ class Hypothesis(Record):
             return None
         return max(int(self.positions.max()) // self.denominator, 0) + 1
 
+    @property
+    def placed(self) -> tuple[bytes | None, int, float]:
+        """The positions, their denominator and the multiplier, as a key."""
+        positions = None if self.positions is None else self.positions.tobytes()
+        return positions, self.denominator, self.multiplier
+
     def encoding(self) -> Encoding:
         """Return the encoding.
 
@@ -121,61 +127,31 @@ class Hypothesis(Record):
 class Trial(Record):
     """A hypothesis compared with the rows of the sample.
 
-    ``residual`` is the largest difference from the values that ``arithmetic`` gives. ``ratio`` is
-    the largest difference divided by its limit, and ``equal`` the share of equal entries.
-    ``misfits`` of the ``rows`` have an entry above its limit. ``noise`` is the largest ratio of
-    each column in the other rows, except the worst ones: one array per table. ``bits`` measures the
-    differences of all entries together; see :func:`bits_of_difference`. ``read_off`` are the values
-    of a learned table, which has no rule.
+    ``sample`` are the differences from the values that ``arithmetic`` gives, ``rounded`` to a
+    format. ``read_off`` are the values of a learned table, which has no rule.
     """
 
     hypothesis: Hypothesis
     bound: Bound
-    residual: float
-    ratio: float
-    equal: float
+    sample: Census
     arithmetic: str
     rounded: DType
-    misfits: int = 0
-    rows: int = 1
-    noise: tuple[Reals, ...] = ()
-    bits: float = 0.0
     read_off: RealRows | None = None
-
-    @classmethod
-    def of(
-        cls,
-        hypothesis: Hypothesis,
-        bound: Bound,
-        parts: Sequence[Census],
-        arithmetic: str,
-        rounded: DType,
-    ) -> Trial:
-        """Return the trial of a hypothesis whose tables differ by ``parts``."""
-        total = merge_files(parts)
-        return cls(
-            hypothesis,
-            bound,
-            total.residual,
-            total.ratio,
-            total.equal / max(total.cells, 1),
-            arithmetic,
-            rounded,
-            misfits=total.misfits,
-            rows=total.rows,
-            noise=total.noise,
-            bits=total.bits,
-        )
 
     @property
     def fits(self) -> bool:
         """Whether every entry of the sample is within its limit."""
-        return self.ratio <= 1
+        return self.sample.fits
 
     @property
     def fits_most(self) -> bool:
         """Whether most rows of the sample fit: the others may be damaged."""
-        return self.fits or 2 * self.misfits < self.rows
+        return self.fits or 2 * self.sample.misfits < self.sample.rows
+
+    @property
+    def equal(self) -> float:
+        """The share of equal entries in the sample."""
+        return self.sample.equal_share
 
     @property
     def strained(self) -> bool:
@@ -183,17 +159,22 @@ class Trial(Record):
         return bool(self.hypothesis.uncertainty) and self.equal < 0.5
 
     @property
+    def settled(self) -> bool:
+        """Whether it fits without needing both a fitted number and a tolerance."""
+        return self.fits and not self.strained
+
+    @property
     def rank(self) -> tuple[bool, bool, int, float, float, float]:
         """The sort key of trials: those that fit come first, then equal ones, then the cheapest.
 
         Trials that do not fit are sorted by their distance.
         """
-        cost = self.hypothesis.cost
+        cost, sample = self.hypothesis.cost, self.sample
         if self.fits:
-            return False, False, 0, self.equal < 1, cost, self.ratio
+            return False, False, 0, self.equal < 1, cost, sample.ratio
         if self.fits_most:
-            return True, False, self.misfits, -round(self.equal, 1), cost, self.ratio
-        return True, True, self.misfits, 0, self.ratio, cost
+            return True, False, sample.misfits, -round(self.equal, 1), cost, sample.ratio
+        return True, True, sample.misfits, 0, sample.ratio, cost
 
 
 def formats_of(evidence: Evidence) -> list[DType]:
@@ -235,8 +216,8 @@ def _try_arithmetic(
 ) -> Trial:
     """Return the trial of the values that an arithmetic gives."""
     parts, explained = [], []
-    compared = _samples_and_predictions(hypothesis, encoding, evidence, rounded, arithmetic)
-    for index, (table, sample, predicted) in enumerate(compared):
+    tables = _samples_and_predictions(hypothesis, encoding, evidence, rounded, arithmetic)
+    for index, (table, sample, predicted) in enumerate(tables):
         limit = limits_of(hypothesis, table, rounded, arithmetic, encoding=encoding)(
             hypothesis.positions
         )
@@ -258,10 +239,10 @@ def _try_arithmetic(
                 quantum=evidence.quantum,
             )
         )
-    trial = Trial.of(hypothesis, encoding.bound, parts, arithmetic, rounded)
+    compared = merge_files(parts)
     if explained and np.mean(explained) < _LEAST_EXPLAINED:
-        return replace(trial, ratio=np.inf, misfits=trial.rows)
-    return trial
+        compared = replace(compared, ratio=np.inf, misfits=compared.rows)
+    return Trial(hypothesis, encoding.bound, compared, arithmetic, rounded)
 
 
 def _samples_and_predictions(
@@ -475,9 +456,7 @@ def repeated_columns(pairs: RealRows, layout: str | None) -> RealRows:
     """Return one column per pair repeated as a full table of a layout does; unchanged if None."""
     if layout is None:
         return pairs
-    if layout == "interleaved":
-        return np.repeat(pairs, 2, axis=1)
-    return np.concatenate([pairs, pairs], axis=1)
+    return np.repeat(pairs, 2, axis=1) if layout == "interleaved" else np.hstack([pairs, pairs])
 
 
 @lru_cache(maxsize=256)
@@ -613,6 +592,11 @@ class Census(Record):
         return 0.0 if self.largest is None else self.largest.difference
 
     @property
+    def equal_share(self) -> float:
+        """The share of equal entries."""
+        return self.equal / max(self.cells, 1)
+
+    @property
     def all_equal(self) -> bool:
         """Whether every entry is equal, with no padding and no mask."""
         return self.equal == self.cells and not self.padding and not self.hidden
@@ -669,7 +653,7 @@ def compare_rows(
     place = (int(rows[at[0]]), *map(int, at[1:]))
     largest = Largest(float(difference[at]), file, place, cells[at].item(), float(predicted[at]))
     by_column = ratios.reshape(rows.size, -1)
-    misfit = (by_column > 1).any(axis=1)  # (rows,)
+    misfit = ~(by_column <= 1).all(axis=1)  # (rows,)
     return Census(
         rows.size,
         array.size,

@@ -94,7 +94,7 @@ KEPT = {
     "stacked last, of a batch": (np.stack([_COS, _SIN], -1)[:, None], *_ROPE, "axis 2"),
     "stacked first": (np.stack([_COS, _SIN]), *_ROPE, "axis 0"),
     "stacked between": (np.stack([_COS, _SIN], 1), *_ROPE, "axis 1"),
-    "stacked, sines first": (np.stack([_SIN, _COS]), *_ROPE, "axis 0; sines first"),
+    "stacked, sines first": (np.stack([_SIN, _COS]), *_ROPE, "axis 0"),
     "stacked in bfloat16": (bfloat16(np.stack([_COS, _SIN], -1)), *_ROPE, "axis 2"),
     "2×2 matrices": (
         np.stack([_COS, -_SIN, _SIN, _COS], -1).reshape(ROWS, -1, 2, 2),

@@ -383,7 +383,8 @@ def test_a_rotation_that_runs_backward_is_that_of_falling_positions():
 def test_exchanged_tables_are_told_so():
     cos, sin = arrays_of("rope", "0:200", tables=("cos", "sin"))
     found = found_in([sin, cos])
-    assert (found.scheme, found.forms) == ("rope", ("sines first, then cosines",))
+    assert (found.scheme, found.tables, found.forms) == ("rope", ("sin", "cos"), ())
+    assert [command.split()[-1] for command in found.commands] == ["sin.npy", "cos.npy"]
 
 
 ABSOLUTE = [

@@ -30,8 +30,7 @@ def shown(array, name, match):
         pairs = array.reshape(-1, array.shape[-1])[:, ::2].astype(np.float64)
         return [np.angle(np.exp(1j * pairs))]
     if len(match.tables) == 2:
-        sin, cos = np.split(array, 2, axis=1)
-        return [cos, sin]
+        return np.split(array, 2, axis=1)
     return [array]
 
 
