@@ -136,7 +136,9 @@ def alibi_slopes(
     check: Annotated[
         str | None,
         option(
-            "--check", metavar="FILE", help="compare the slopes in FILE with ALiBi's; status 1 if they differ"
+            "--check",
+            metavar="FILE",
+            help="compare the slopes in FILE with ALiBi's; status 1 if they differ",
         ),
     ] = None,
     plot: Annotated[

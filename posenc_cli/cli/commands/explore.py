@@ -49,8 +49,8 @@ def explore(
     """Write an interactive page that explains an encoding.
 
     posenc writes one file that needs no network. The page shows an encoding's values, its
-    wavelengths (with sliders for base and factor), the rotation of its pairs, the resulting q·k, and
-    the similarity by distance. Hover over a plot, or use the arrow keys, to read the position,
+    wavelengths (with sliders for base and factor), the rotation of its pairs, the resulting q·k,
+    and the similarity by distance. Hover over a plot, or use the arrow keys, to read the position,
     dimension, value and angle. Without JavaScript, the page still shows the pictures and tables.
 
     Examples:

@@ -82,7 +82,11 @@ def positions(
     ] = 0,
     check: Annotated[
         str | None,
-        option("--check", metavar="FILE", help="compare the ids in FILE with the model's; status 1 if they differ"),
+        option(
+            "--check",
+            metavar="FILE",
+            help="compare the ids in FILE with the model's; status 1 if they differ",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> int:
