@@ -40,10 +40,10 @@ Frequencies = tuple[float, ...]
     convention=(
         "The models learn f and g for each head and layer (stored in `freqs`, x before y). This "
         "scheme has the f and g of one head. Without weights, the seed initializes the head's "
-        "angle a as the authors do; f and g are then multiples of 2^−32. A class token is not rotated and gets no row. The "
-        "learned form of LieRE (arXiv:2406.10322) with 2 × 2 generators is equivalent; the "
-        "frequencies include its sign and coordinate scale. Larger generators do not rotate "
-        "dimension pairs."
+        "angle a as the authors do; f and g are then multiples of 2^−32. A class token is not "
+        "rotated and gets no row. The learned form of LieRE (arXiv:2406.10322) with 2 × 2 "
+        "generators is equivalent; the frequencies include its sign and coordinate scale. Larger "
+        "generators do not rotate dimension pairs."
     ),
     inverse=no_guesses,
 )
