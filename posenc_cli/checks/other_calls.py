@@ -79,9 +79,8 @@ def calls_of_rows(task: FunctionTask, request: ValueRequest) -> Iterator[Further
         few = task.length // 2
         shorter = replace(task, places=places[np.abs(places) < few], length=few)
         if (np.diff(places) == 1).all():
-            yield FurtherCall(
-                f"{few} positions", (shorter,), _reader(request, np.arange(few)), task
-            )
+            accepts = _reader(request, np.arange(few))
+            yield FurtherCall(f"{few} positions", (shorter,), accepts, task)
         return
     if task.sides:
         accepts = _reader(request, places, places)
@@ -90,50 +89,64 @@ def calls_of_rows(task: FunctionTask, request: ValueRequest) -> Iterator[Further
         return
     if count <= _LATER_START + _ROWS or _depends_on_length(task, request):
         return
-
-    def call(text: str, places: NumberArray, unlike: NumberArray) -> FurtherCall:
-        accepts = _reader(request, *(places if places.ndim > 1 else [places]))
-        return FurtherCall(text, (_task_at(task, places),), accepts, _task_at(task, unlike))
-
     single = tuple(_task_at(task, places[[at]]) for at in (_LATER_START, count // 2, count - 1))
     at_singles = _reader(request, np.concatenate([each.places for each in single]))
     yield FurtherCall("single rows", single, at_singles, _task_at(task, places[:1]))
-    yield call("the first row alone", places[:1], places)
-    later = places[_LATER_START:]
-    yield call(f"{later.size} rows from position {later[0]:g} on", later, places[: later.size])
-    yield call(f"{count // 2} rows", places[: count // 2], places)
-    mixed = places[np.argsort(np.arange(count) * 5 % 7, kind="stable")]
-    yield call("rows in another order", mixed, places)
-    if places.dtype.kind == "i":
-        yield call("positions of int32", places.astype(np.int32), places)
-    yield from _batches(places, call)
+    for text, at in _other_places(places).items():
+        accepts = _reader(request, *(at if at.ndim > 1 else [at]))
+        unlike = _task_at(task, _unlike(places, at))
+        yield FurtherCall(text, (_task_at(task, at),), accepts, unlike)
     yield from _half_precision_calls(task, "vectors", _reader(request, places))
-    if task.settings.get("max_period") is not None:
-        between = places[-_ROWS:] + np.resize([0.125, 0.5, 0.875], _ROWS)
-        yield call("fractional timesteps", between, places[-_ROWS:])
-        if task.settings.get("scale") == 1 and places.max() <= _EXACT_IN_HALF:
-            half = replace(task, places=places.astype(np.float16))
-            yield FurtherCall("timesteps in float16", (half,), _reader(request, places), task)
+    if "max_period" in task.settings:
+        yield from _calls_of_timesteps(task, request)
 
 
-def _batches(
-    places: NumberArray, call: Callable[[str, NumberArray, NumberArray], FurtherCall]
-) -> Iterator[FurtherCall]:
-    """Yield calls with several sequences, at equal or different positions."""
+def _other_places(places: NumberArray) -> dict[str, NumberArray]:
+    """Return the positions of calls, (n,) or (b, n) for b sequences, by the calls' texts."""
+    count, later = places.size, places[_LATER_START:]
     pair = np.stack([places[:_ROWS], places[-_ROWS:]])
-    yield call("two sequences at other positions", pair, pair[[0, 0]])
-    yield call("a row of two sequences at other positions", pair[:, :1], pair[[0, 0], :1])
-    for several, first, rows in product(("two", "three"), (0, _LATER_START), (_ROWS, 1)):
-        positions, begin = places[first : first + rows], places[:rows]
-        count = 3 if several == "three" else 2
-        text = f"a row of {several} sequences" if rows == 1 else f"{several} sequences"
-        if first:
-            text += f" from position {positions[0]:g} on"
-        yield call(
-            text, np.stack([positions] * count), np.stack([begin] * count) if first else begin
+    several = {
+        (f"a row of {text}" if rows == 1 else text)
+        + (f" from position {places[first]:g} on" if first else ""): np.stack(
+            [places[first : first + rows]] * sequences
         )
-    square = np.stack([places[:_ROWS]] * _ROWS)
-    yield call("equal numbers of sequences and rows", square, square[0])
+        for (text, sequences), first, rows in product(
+            (("two sequences", 2), ("three sequences", 3)), (0, _LATER_START), (_ROWS, 1)
+        )
+    }
+    return {
+        "the first row alone": places[:1],
+        f"{later.size} rows from position {later[0]:g} on": later,
+        f"{count // 2} rows": places[: count // 2],
+        "rows in another order": places[np.argsort(np.arange(count) * 5 % 7, kind="stable")],
+        "positions of int32": places.astype(np.int32) if places.dtype.kind == "i" else places,
+        "two sequences at other positions": pair,
+        "a row of two sequences at other positions": pair[:, :1],
+        **several,
+        "equal numbers of sequences and rows": np.stack([places[:_ROWS]] * _ROWS),
+    }
+
+
+def _unlike(places: NumberArray, at: NumberArray) -> NumberArray:
+    """Return the first positions in the shape of ``at``, or without its batch if they equal it.
+
+    A function whose arguments are the same for both takes no positions, or no batches.
+    """
+    first = np.broadcast_to(places[: at.shape[-1]], at.shape)
+    if not np.array_equal(first, at):
+        return first
+    return first[0] if at.ndim > 1 else places
+
+
+def _calls_of_timesteps(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
+    """Yield calls with timesteps that are fractions, or in half precision."""
+    whole, places = task.places[-_ROWS:], task.places
+    between = whole + np.resize([0.125, 0.5, 0.875], _ROWS)
+    changed, unlike = _task_at(task, between), _task_at(task, whole)
+    yield FurtherCall("fractional timesteps", (changed,), _reader(request, between), unlike)
+    if task.settings.get("scale") == 1 and places.max() <= _EXACT_IN_HALF:
+        half = replace(task, places=places.astype(np.float16))
+        yield FurtherCall("timesteps in float16", (half,), _reader(request, places), task)
 
 
 def _depends_on_length(task: FunctionTask, request: ValueRequest) -> bool:
