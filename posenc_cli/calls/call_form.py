@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Literal
 
+from posenc_cli.calls.payloads import settings_by_name
 from posenc_cli.calls.roles import (
     ALONG,
     BYSTANDERS,
@@ -84,8 +85,8 @@ SIDE_BY_SIDE = {
 """Kinds whose two copies of a value are in two halves, and the kinds with adjacent copies."""
 
 _REFERENCE_NUMBERS = (
-    *("base", "factor", "style", "length", "dim", "sections", "inv_freq", "v", "downscale"),
-    "k_positions",
+    *("base", "factor", "setting", "style", "length", "dim", "sections", "inv_freq", "v"),
+    *("downscale", "k_positions"),
 )
 """Roles whose numbers a function of vectors also gets for optional parameters."""
 
@@ -305,7 +306,9 @@ def forms(
         tuple(
             replace(argument, value=layer_type) if argument.role == "layer_type" else argument
             for argument in (*arguments, *layers)
-            if argument.role != "factor" or not argument.name or reference.params.get("factor")
+            if argument.role not in ("factor", "setting")
+            or not argument.name
+            or argument.parameter in settings_by_name(reference)
         )
         for arguments in (
             _arguments_by_role(signature, call) if call else _assignments(signature, axes)
@@ -465,7 +468,7 @@ def _optional_arguments(
         for tables in itertools.product(*filter(None, of_tables)):
             if tables:
                 yield tables
-    numbers = ("dim", "base", "factor", "length")
+    numbers = ("dim", "base", "factor", "setting", "length")
     makes = tuple(
         Argument(role, given.name, given.name) for role, given in missing if role in numbers
     )

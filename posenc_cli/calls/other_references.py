@@ -18,7 +18,7 @@ import numpy as np
 from posenc_cli import catalogue
 from posenc_cli.calls.arrangements import Arrangement, arrangements
 from posenc_cli.calls.batches import called_together
-from posenc_cli.calls.call_form import Argument
+from posenc_cli.calls.call_form import SIDE_BY_SIDE, Argument
 from posenc_cli.calls.function_trial import NO_MAP, Irregularity
 from posenc_cli.calls.further_calls import Tried, faults_in_half, random_vectors, rounded_positions
 from posenc_cli.calls.patterns import (
@@ -119,7 +119,7 @@ _VARIED_SETTINGS = (
         ("factor",),
         lambda factor: 2 * factor,
         Cause.FREQUENCY_RULE,
-        names=("condense_ratio", "freq_scale"),  # litgpt's, and llama.cpp's 1/factor
+        names=("condense_ratio", "freq_scale", "scale_factor", "seq_len_interpolation_factor"),
         of_rope="rope-linear",
     ),
     _VariedSetting(
@@ -496,6 +496,11 @@ def _reference_fault(
     others = [
         replace(tried, pairing=one) for one in _possible_pairings(other, reference, tried.pairing)
     ]
+    kind = _OTHER_KINDS.get(tried.form.kind)
+    if varied.parameter == "layout" and kind:  # tables may follow the layout, as Megatron's do
+        form = replace(tried.form, kind=kind)
+        function = tried.function.varied(last=tried.function.last, form=form)
+        others += [replace(one, function=function) for one in others]
     if any(_matches(one, other, other) for one in others):
         return None
     ignored = _matches(tried, other, reference)
@@ -508,6 +513,10 @@ def _reference_fault(
         return Irregularity(varied.cause, message, f"{text}: results do not change")
     message = f"a {varied.parameter} of {value} gives wrong results"
     return Irregularity(Cause.UNKNOWN, message, f"{text}: results differ from the reference")
+
+
+_OTHER_KINDS = {**SIDE_BY_SIDE, **{kind: halves for halves, kind in SIDE_BY_SIDE.items()}}
+"""Kinds of tables with two copies of each value, and the kind of the other layout."""
 
 
 def _other_reference(reference: Reference, varied: _VariedSetting) -> tuple[Reference, str]:

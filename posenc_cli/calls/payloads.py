@@ -264,7 +264,10 @@ _VALUES: dict[str, Callable[[_CallArguments, Argument], Any]] = {
         call.form.columns if call.form.axes == "bnf" else role_settings(call.reference)["dim"]
     ),
     "base": lambda call, _: role_settings(call.reference)["base"],
-    "factor": lambda call, argument: settings_by_name(call.reference).get(argument.parameter, 1.0),
+    **dict.fromkeys(
+        ("factor", "setting"),
+        lambda call, argument: settings_by_name(call.reference).get(argument.parameter, 1.0),
+    ),
     "scale": lambda _call, _: 1.0,
     "inverse": lambda _call, _: False,
     "downscale": lambda call, _: call.reference.params.get("side") == "key",
@@ -355,8 +358,11 @@ def settings_by_name(reference: Reference) -> dict[str, Any]:
         if isinstance(value, int | float | tuple) and name not in of_roles
     }
     if factor := numbers.get("factor"):
-        numbers |= dict.fromkeys(("scaling_factor", "condense_ratio"), factor)
+        numbers |= dict.fromkeys(("scaling_factor", "condense_ratio", "scale_factor"), factor)
+        numbers["seq_len_interpolation_factor"] = factor
         numbers["freq_scale"] = 1 / factor  # llama.cpp's
+    if original := numbers.get("original_max_position_embeddings"):
+        numbers["old_context_len"] = original
     return numbers
 
 

@@ -173,8 +173,20 @@ ROLES = (
     Role(
         "factor",
         "number",
-        ("factor", "scaling_factor", "condense_ratio", "freq_scale"),
+        (
+            *("factor", "scaling_factor", "condense_ratio", "freq_scale"),
+            *("scale_factor", "seq_len_interpolation_factor"),  # Gemma, Megatron
+        ),
         says="the reference's factor",
+    ),
+    Role(
+        "setting",
+        "number",
+        (
+            *("low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow"),
+            *("original_max_position_embeddings", "old_context_len"),  # torchtune
+        ),
+        says="the reference's value",
     ),
     Role(
         "heads",
@@ -193,7 +205,7 @@ ROLES = (
     Role(
         "style",
         "number",
-        ("is_neox_style", "is_neox", "interleaved", "traditional"),
+        ("is_neox_style", "is_neox", "interleaved", "rotary_interleaved", "traditional"),
         says="the layout of the reference",
     ),
     Role(
