@@ -357,6 +357,7 @@ def settings_by_name(reference: Reference) -> dict[str, Any]:
         for name, value in reference.params.items()
         if isinstance(value, int | float | tuple) and name not in of_roles
     }
+    numbers["min_timescale"] = 1  # MaxText's wavelength of the first pair, divided by 2π
     if factor := numbers.get("factor"):
         numbers |= dict.fromkeys(("scaling_factor", "condense_ratio", "scale_factor"), factor)
         numbers["seq_len_interpolation_factor"] = factor

@@ -166,6 +166,7 @@ ROLES = (
             "rotary_base",
             "base_frequency",
             "max_wavelength",
+            "max_timescale",
             "freq_base",
         ),
         says="the reference's base",
@@ -185,6 +186,7 @@ ROLES = (
         (
             *("low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow"),
             *("original_max_position_embeddings", "old_context_len"),  # torchtune
+            "min_timescale",  # MaxText
         ),
         says="the reference's value",
     ),

@@ -7,7 +7,7 @@ tried. Further calls test other lengths, positions, batches and number formats.
 from __future__ import annotations
 
 from functools import partial
-from itertools import islice, product
+from itertools import islice, product, takewhile
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -210,11 +210,8 @@ def _likeliest_subject(
         if _argument(parameter.name, task) is None and "mask" not in roles_of(parameter.name)
     ]
     if unknown:
-        names = ", ".join(unknown)
-        show = (
-            "name does not show its role" if len(unknown) == 1 else "names do not show their roles"
-        )
-        raise called.invalid(f"needs {names}, whose {show}", hint=_WRAP)
+        shows = "names do not show their roles" if unknown[1:] else "name does not show its role"
+        raise called.invalid(f"needs {', '.join(unknown)}, whose {shows}", hint=_WRAP)
     refused, accepted, usual_refused = list[InvalidInput](), list[tuple[Any, str]](), False
     for arguments in islice(_candidate_arguments(called, task), _MOST_TRIES):
         inputs = [value for _, value in _argument_values(arguments, task) if _is_input(value)]
@@ -667,15 +664,7 @@ def _candidate_arguments(called: CalledFunction, task: FunctionTask) -> Iterator
             if parameter.default == str(rows) or (rows and takes_positions and required):
                 makes.append(lambda task: task.settings["offset"])  # unused rows of a table
             options.append([(parameter, each) for each in makes])
-    for chosen in product(*options):
-        names = {parameter.name for parameter, _ in chosen}
-        gap = next((at for at, each in enumerate(parameters) if each.name not in names), None)
-        positional_only = {each.name for each in parameters[gap:] if each.kind == "POSITIONAL_ONLY"}
-        yield [
-            (parameter, make)
-            for parameter, make in chosen
-            if gap is None or parameter.name not in positional_only
-        ]
+    yield from map(list, product(*options))
 
 
 def _other_arguments(name: str, task: FunctionTask, required: bool) -> list[Make]:
@@ -801,13 +790,14 @@ _VALUES: Mapping[str, Make] = {
 def _payload(called: CalledFunction, arguments: Given, dtype: str) -> tuple[Payload, str]:
     """Return the request with these arguments, and its text."""
     library = called.signature.libraries[0]
-    names = [given.name for given, _ in arguments]
-    of_all = called.signature.parameters or ()
-    gap = next((place for place, each in enumerate(of_all) if each.name not in names), len(of_all))
-    in_order = {each.name for each in of_all[:gap] if not each.by_name}
+    in_order = takewhile(
+        lambda pair: pair[0].name == pair[1][0].name and not pair[0].by_name,
+        zip(called.signature.parameters or (), arguments, strict=False),
+    )
+    count = len(list(in_order))
     named = tuple(  # pass by keyword after a parameter left at its default
-        Argument("", given.name, None if given.name in in_order else given.name)
-        for given, _ in arguments
+        Argument("", given.name, None if place < count else given.name)
+        for place, (given, _) in enumerate(arguments)
     )
     payload = Payload(CallForm(named, library, 1), in_place=False)
     for argument, (_, value) in zip(named, arguments, strict=True):

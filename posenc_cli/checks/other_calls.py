@@ -173,29 +173,26 @@ def _half_precision_calls(
 
 def calls_of_scores(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
     """Yield calls with batches of scores, half precision, and few queries as in decoding."""
-    if not task.sides:
-        for queries in (1, task.length // 2):
-            what = "the last query" if queries == 1 else f"the last {queries} queries"
-            changed = replace(task, queries=queries)
-            yield FurtherCall(f"{what} of {task.length}", (changed,), _reader(request), task)
-        half = _task_at(task, task.places[: task.places.size // 2])
-        accepts = _reader(request, half.places)
-        yield FurtherCall(f"{half.length} positions", (half,), accepts, task)
-        later = task.places + _LATER_START
-        changed = _task_at(task, later)
-        yield FurtherCall(
-            f"positions from {later[0]} on", (changed,), _reader(request, later), task
-        )
-    both = replace(task, sequences=2)
-    yield FurtherCall("two sequences", (both,), _reader(request, *[task.places] * 2), task)
-    heads = task.settings.get("heads", 1)
+    both, heads = {"two sequences": replace(task, sequences=2)}, task.settings.get("heads", 1)
+    tasks = both if task.sides else _tasks_of_scores(task) | both
     if not task.sides and 1 < heads <= min(_MOST_SQUARE, task.places.size):
         square = replace(_task_at(task, task.places[:heads]), sequences=heads)
-        accepts = _reader(request, *[square.places] * heads)
-        yield FurtherCall(
-            "equal numbers of sequences, positions and heads", (square,), accepts, task
-        )
+        tasks["equal numbers of sequences, positions and heads"] = square
+    for text, changed in tasks.items():
+        accepts = _reader(request, *[changed.places] * changed.sequences)
+        yield FurtherCall(text, (changed,), accepts, task)
     yield from _half_precision_calls(task, "scores", _reader(request))
+
+
+def _tasks_of_scores(task: FunctionTask) -> dict[str, FunctionTask]:
+    """Return calls with fewer queries, fewer positions, and later ones, by their texts."""
+    length, half, later = task.length, task.length // 2, task.places + _LATER_START
+    return {
+        f"the last query of {length}": replace(task, queries=1),
+        f"the last {half} queries of {length}": replace(task, queries=half),
+        f"{half} positions": _task_at(task, task.places[:half]),
+        f"positions from {later[0]} on": _task_at(task, later),
+    }
 
 
 def calls_of_buckets(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
@@ -231,29 +228,39 @@ def _reader(
     Without sequences, it reads values at the positions of ``request``, and raises WrongShape for
     values that the request cannot read, such as those of other heads.
     """
+    requests = [replace(request, positions=positions_from(places)) for places in sequences]
 
     def subjects(loaded: Loaded) -> list[ValueSubject]:
-        if not sequences:
-            try:
-                return [request.subject(loaded)]
-            except InvalidInput as error:
-                raise WrongShape(error.message) from None
-        values = loaded.values
-        several = len(sequences) > 1
-        equal_places = several and not np.ptp(sequences, axis=0).any()
-        axes = {"buckets": 2, "scores": 4}.get(request.form or "", 3)
-        each = int(request.given.get("heads", 1)) if axes == 4 else np.size(sequences[0])
-        flat = values.ndim == axes - 1 and len(values) == len(sequences) * each
-        if several and flat:  # diffusers returns rows of sequences one after another, Bloom heads
-            values = values.reshape(len(sequences), -1, *values.shape[1:])
-        elif equal_places and (values.ndim < axes or len(values) == 1):
-            table = values if values.ndim < axes else values[0]  # one table for all sequences
-            values = np.stack([table] * len(sequences))
-        if several and (values.shape[0] != len(sequences) or values.ndim < axes):
-            raise WrongShape(f"returned an array of shape {values.shape}")
-        return [
-            replace(request, positions=positions_from(places)).subject(replace(loaded, values=part))
-            for part, places in zip(values if several else [values], sequences, strict=True)
-        ]
+        parts = _sequence_values(request, sequences, loaded.values)
+        try:
+            return [
+                each.subject(replace(loaded, values=part))
+                for each, part in zip(requests or [request], parts, strict=True)
+            ]
+        except InvalidInput as error:
+            raise error if sequences else WrongShape(error.message) from None
 
     return subjects
+
+
+def _sequence_values(
+    request: ValueRequest, sequences: tuple[NumberArray, ...], values: NumberArray
+) -> list[NumberArray]:
+    """Return the values of each sequence.
+
+    Raises: WrongShape.
+    """
+    count = len(sequences)
+    if count < 2:
+        return [values]
+    axes = {"buckets": 2, "scores": 4}.get(request.form or "", 3)
+    each = int(request.given.get("heads", 1)) if axes == 4 else np.size(sequences[0])
+    if values.ndim == axes - 1 and len(values) == count * each:
+        # diffusers returns rows of sequences one after another, Bloom heads
+        values = values.reshape(count, -1, *values.shape[1:])
+    elif not np.ptp(sequences, axis=0).any() and (values.ndim < axes or len(values) == 1):
+        table = values if values.ndim < axes else values[0]  # one table for all sequences
+        values = np.stack([table] * count)
+    if len(values) != count or values.ndim < axes:
+        raise WrongShape(f"returned an array of shape {values.shape}")
+    return list(values)

@@ -213,6 +213,18 @@ def llama3(dim, base=10000.0, scale_factor=8, low_freq_factor=1, high_freq_facto
     return share * rates + (1 - share) * rates / scale_factor
 
 
+class MaxText:
+    def __init__(self, min_timescale, max_timescale, embedding_dims=0):
+        self.low, self.high, self.dims = min_timescale, max_timescale, embedding_dims
+    def __call__(self, inputs, position):
+        share = 2 * np.arange(self.dims // 2) / self.dims
+        a = np.asarray(position)[..., None, None] / (self.low * (self.high / self.low) ** share)
+        first, second = np.split(inputs, 2, -1)
+        y = np.concatenate([first * np.cos(a) - second * np.sin(a),
+                            first * np.sin(a) + second * np.cos(a)], -1)
+        return y.astype(inputs.dtype)
+
+
 def megatron(t, freqs, rotary_interleaved=False):
     parts = (t[..., ::2], t[..., 1::2]) if rotary_interleaved else np.split(t, 2, -1)
     if rotary_interleaved:
@@ -239,11 +251,12 @@ SHIFTED = "--set low_freq_factor=2 --set original_max_position_embeddings=4096"
         (f"rope-check -s rope-longrope -d 4 --layout half {LONG}", "SuScaledRoPE"),
         (f"rope-check -s rope-llama3 -d 64 --set factor=32 {SHIFTED}", "llama3"),
         ("rope-check -s rope -d 16 --layout half", "megatron"),
+        ("rope-check -s rope -d 16 --layout half", "MaxText"),
         ("check -s alibi --heads 8 --set form=mpt", "alibi"),
     ],
 )
 def test_libraries_names_of_settings_are_given_the_references(asked, name, call, tmp_path):
-    """Those of litgpt, mlx-lm, torchtune, Megatron and others, even if they have a default."""
+    """Those of litgpt, mlx-lm, torchtune, MaxText and others, even if they have a default."""
     (tmp_path / "named.py").write_text(NAMED)
     status, out, err = call(*asked.split(), "-l", "64", "--impl", f"./named.py:{name}")
     assert (status, err) == (0, ""), out
