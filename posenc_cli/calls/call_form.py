@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Literal
 
-from posenc_cli.calls.payloads import settings_by_name
 from posenc_cli.calls.roles import (
     ALONG,
     BYSTANDERS,
@@ -308,7 +307,7 @@ def forms(
             for argument in (*arguments, *layers)
             if argument.role not in ("factor", "setting")
             or not argument.name
-            or argument.parameter in settings_by_name(reference)
+            or reference.params.get("factor")
         )
         for arguments in (
             _arguments_by_role(signature, call) if call else _assignments(signature, axes)

@@ -288,6 +288,9 @@ LOCATING = _names_of_kind("place", "tables")
 VECTORS = _names_of_kind("vectors")
 """Roles of vectors that a function rotates; "qkv" is one array of all three."""
 
+NAMES = {role.name: role.names for role in ROLES}
+"""Names of parameters, by role."""
+
 NUMBERS = {role.name: role.says for role in ROLES if role.says}
 """Descriptions of values for the report, except of vectors, positions and tables."""
 

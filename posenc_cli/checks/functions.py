@@ -121,12 +121,6 @@ class FunctionTask(Record):
         return "float32" if self.dtype == "bfloat16" else self.dtype
 
 
-class _DtypeName(str):
-    """Name of a number format, passed as the framework's dtype object."""
-
-    __slots__ = ()
-
-
 class _IgnoredFormat(InvalidInput):
     """A function returned a wider number format than the requested one."""
 
@@ -533,7 +527,7 @@ def _shows_nothing(called: CalledFunction, arguments: Arguments, call: FurtherCa
         pairs = [[np.asarray(make(each)) for each in (task, call.unlike)] for _, make in arguments]
         return all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in pairs)
     no_format = "bfloat16" in task.dtype and called.signature.libraries[0] == "numpy"
-    return no_format or not (_has_input(arguments, task) or _is_given_format(arguments, task))
+    return no_format or not (_has_input(arguments, task) or _is_given_format(arguments))
 
 
 def _make_first_call(called: CalledFunction, arguments: Arguments, call: FurtherCall) -> None:
@@ -551,7 +545,7 @@ def _recheck(called: CalledFunction, arguments: Arguments, subject: Any, call: F
     task = call.tasks[0]
     results = [_call_with_noise(called, arguments, each, 1.0) for each in call.tasks]
     first = results[0]
-    if _is_given_format(arguments, task) and unit(first.loaded.dtype) < unit(task.dtype):
+    if _is_given_format(arguments) and unit(first.loaded.dtype) < unit(task.dtype):
         raise _IgnoredFormat(f"dtype (results are {first.loaded.dtype}, not {task.dtype})")
     added = first.values.size == first.noise.size and _SHAPE_ONLY not in subject.notes
     values = [each.added if added else each.values for each in results]
@@ -594,9 +588,9 @@ def _batch_first(arguments: Arguments, task: FunctionTask, values: NumberArray) 
     return values.swapaxes(0, 1) if swapped else values
 
 
-def _is_given_format(arguments: Arguments, task: FunctionTask) -> bool:
+def _is_given_format(arguments: Arguments) -> bool:
     """Return whether a function is given the number format of its result."""
-    return any(isinstance(value, _DtypeName) for _, value in _argument_values(arguments, task))
+    return any("dtype" in roles_of(parameter.name) for parameter, _ in arguments)
 
 
 def _are_first_queries(found: Any, subject: Any) -> bool:
@@ -673,8 +667,8 @@ def _other_arguments(name: str, task: FunctionTask, required: bool) -> list[Make
     if _is_input(suggested) and roles_of(name) == ("x",):
         if task.form == "scores":  # x may be vectors that only supply the lengths
             return [_vectors]
-        grids = [_grids] if len(task.sides) > 1 else []
-        ids = [_tokens, lambda task: task.places]  # ids of tokens, or position ids
+        grids = [_VALUES["grids"]] if len(task.sides) > 1 else []
+        ids = [_VALUES["tokens"], _VALUES["positions"]]  # ids of tokens, or position ids
         return [*(partial(_vectors, batch=at) for at in (1, None)), *grids, *ids]
     if isinstance(suggested, tuple) and len({*suggested}) == 1:  # the side of a square
         return [lambda task: _argument(name, task)[0]]
@@ -711,22 +705,12 @@ def _vectors(task: FunctionTask, *, batch: int | None = 0) -> Any:
     return x[0] if batch is None else x.swapaxes(0, batch)
 
 
-def _grids(task: FunctionTask) -> Any:
-    """Return zeros to add to. Shape: (sequences, rows, columns, width)."""
-    return _vectors(task).reshape(task.sequences, *task.sides, task.width)
-
-
 def _scores(task: FunctionTask) -> Any:
     """Return zeros to add to, if scores are asked for. Shape: (sequences, heads, queries, keys)."""
     if task.form != "scores":
         return None
     heads = task.settings.get("heads", 1)
     return np.zeros((task.sequences, heads, task.query_count, task.length), task.input_dtype)
-
-
-def _tokens(task: FunctionTask) -> Any:
-    """Return token ids without padding. Shape: (sequences, n)."""
-    return np.full((task.sequences, task.length), 7, np.int64)
 
 
 def _of_form(form: str, make: Make) -> Make:
@@ -758,8 +742,9 @@ def _first_position(task: FunctionTask) -> Any:
 
 _VALUES: Mapping[str, Make] = {
     "x": lambda task: _vectors(task) if task.form != "scores" else _scores(task),
+    "grids": lambda task: _vectors(task).reshape(task.sequences, *task.sides, task.width),
     "scores": _scores,
-    "tokens": _tokens,
+    "tokens": lambda task: np.full((task.sequences, task.length), 7, np.int64),  # no padding
     **dict.fromkeys(("q", "k"), _of_form("buckets", lambda task: np.zeros((task.length, 1)))),
     **dict.fromkeys(("positions", "t"), lambda task: task.places),
     "query_positions": lambda task: task.places[task.length - task.query_count :],
@@ -782,7 +767,7 @@ _VALUES: Mapping[str, Make] = {
     "dim": lambda task: task.width,
     "base": lambda task: task.settings.get("base") or task.settings.get("max_period"),
     "heads": lambda task: task.settings.get("heads"),
-    "dtype": lambda task: _DtypeName(task.dtype),
+    "dtype": lambda task: task.dtype,
 }
 """Makes the argument of a role, or None if a task has none."""
 
@@ -800,12 +785,12 @@ def _payload(called: CalledFunction, arguments: Given, dtype: str) -> tuple[Payl
         for place, (given, _) in enumerate(arguments)
     )
     payload = Payload(CallForm(named, library, 1), in_place=False)
-    for argument, (_, value) in zip(named, arguments, strict=True):
+    for argument, (given, value) in zip(named, arguments, strict=True):
         if dtype == "bfloat16" and _is_input(value):
             payload.add(argument, payload.array(bits_of_bfloat16(value)) | {"dtype": dtype})
         elif isinstance(value, np.ndarray):
             payload.add(argument, payload.array(value))
-        elif isinstance(value, _DtypeName):
+        elif "dtype" in roles_of(given.name):  # the framework's object of this name
             payload.add(argument, payload.attribute("dtype", value))
         elif isinstance(value, tuple):
             payload.add(argument, {"tuple": [{"value": part} for part in value]})

@@ -50,7 +50,20 @@ _OTHER_SETTINGS: Mapping[str, Callable[[Any], Any]] = {
 """Computes another value of each setting that a function may take."""
 
 
-def calls_with_settings(
+def further_calls(
+    task: FunctionTask,
+    request: ValueRequest,
+    of_settings: Callable[[dict[str, Any]], tuple[FunctionTask, ValueRequest]],
+) -> Iterator[FurtherCall]:
+    """Yield the calls that models make after the first; ``of_settings`` makes other tasks."""
+    of_form = {"rows": _calls_of_rows, "scores": _calls_of_scores, "buckets": _calls_of_buckets}
+    if task.form in of_form:
+        yield from of_form[task.form](task, request)
+    yield from _calls_with_settings(task, request.given, of_settings)
+    yield from _calls_after_fewer(task, request)
+
+
+def _calls_with_settings(
     task: FunctionTask,
     given: Mapping[str, Any],
     of_settings: Callable[[dict[str, Any]], tuple[FunctionTask, ValueRequest]],
@@ -72,7 +85,7 @@ def calls_with_settings(
         yield FurtherCall(f"{name}={text}", (changed,), _reader(request), task)
 
 
-def calls_of_rows(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
+def _calls_of_rows(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
     """Yield calls with fewer rows, other positions, batches and half precision."""
     count, places = task.places.size, task.places
     if getattr(request.source, "kind", "") == "relative":
@@ -171,7 +184,7 @@ def _half_precision_calls(
     yield FurtherCall(f"{what} in float32 after half precision", (task,), accepts, half)
 
 
-def calls_of_scores(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
+def _calls_of_scores(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
     """Yield calls with batches of scores, half precision, and few queries as in decoding."""
     both, heads = {"two sequences": replace(task, sequences=2)}, task.settings.get("heads", 1)
     tasks = both if task.sides else _tasks_of_scores(task) | both
@@ -195,7 +208,7 @@ def _tasks_of_scores(task: FunctionTask) -> dict[str, FunctionTask]:
     }
 
 
-def calls_of_buckets(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
+def _calls_of_buckets(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
     """Yield the call with a matrix (queries, keys) of relative positions, as in attention."""
     if task.sides or task.places.size <= _ROWS:
         return
@@ -205,7 +218,7 @@ def calls_of_buckets(task: FunctionTask, request: ValueRequest) -> Iterator[Furt
     yield FurtherCall("a matrix of queries and keys", matrix, _reader(request, *rows), task)
 
 
-def calls_after_fewer(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
+def _calls_after_fewer(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
     """Yield the same call after a first one for half the positions, which may size a cache."""
     half = task.length // 2
     if half and not task.sides and task.places.shape == (task.length,):

@@ -213,6 +213,11 @@ def llama3(dim, base=10000.0, scale_factor=8, low_freq_factor=1, high_freq_facto
     return share * rates + (1 - share) * rates / scale_factor
 
 
+def llama3_ignores(dim, base=10000.0, scale_factor=8, low_freq_factor=1, high_freq_factor=4,
+                   old_context_len=8192):
+    return llama3(dim, base, scale_factor, 1, high_freq_factor, old_context_len)
+
+
 class MaxText:
     def __init__(self, min_timescale, max_timescale, embedding_dims=0):
         self.low, self.high, self.dims = min_timescale, max_timescale, embedding_dims
@@ -273,13 +278,20 @@ def test_a_factor_that_a_function_ignores_is_a_fault():
 
 
 @pytest.mark.long
-def test_tables_follow_the_layout_that_a_function_is_told(call, tmp_path):
-    """Megatron's, whose angles are side by side for interleaved pairs; one ignores the flag."""
+@pytest.mark.parametrize(
+    ("asked", "name", "cause"),
+    [
+        ("-s rope -d 16", "megatron_ignores", "layout: rotary_interleaved is ignored"),
+        ("-s rope-llama3 -d 64", "llama3_ignores", "frequency-rule: low_freq_factor is ignored"),
+    ],
+)
+def test_settings_that_a_function_ignores_are_named(asked, name, cause, call, tmp_path):
+    """Angles follow the layout, side by side for interleaved pairs, as Megatron's do."""
     (tmp_path / "named.py").write_text(NAMED)
-    asked = "rope-check -s rope -d 16 --layout half -l 64 --impl ./named.py:megatron_ignores"
+    asked = f"rope-check {asked} --layout half -l 64 --impl ./named.py:{name}"
     status, out, _ = call(*asked.split())
     assert status == 1, out
-    assert "layout: rotary_interleaved is ignored" in out
+    assert cause in out
 
 
 @pytest.mark.long
