@@ -16,6 +16,7 @@ from posenc_cli.calls.roles import (
     LOCATING,
     NUMBERS,
     ROLES_BY_COUNT,
+    SETTINGS,
     TABLES,
     VECTORS,
     roles_of,
@@ -305,9 +306,9 @@ def forms(
         tuple(
             replace(argument, value=layer_type) if argument.role == "layer_type" else argument
             for argument in (*arguments, *layers)
-            if argument.role not in ("factor", "setting")
+            if argument.role not in SETTINGS
             or not argument.name
-            or reference.params.get("factor")
+            or reference.params.get(SETTINGS[argument.role].get(argument.parameter, "factor"))
         )
         for arguments in (
             _arguments_by_role(signature, call) if call else _assignments(signature, axes)

@@ -574,8 +574,10 @@ def _possible_pairings(
     """
     if pairing is None or other.pairing == reference.pairing:
         return [pairing]
-    as_before = replace(other.pairing, out_first=pairing.out_first, out_second=pairing.out_second)
-    return [other.pairing, as_before]
+    return [
+        other.pairing,
+        replace(other.pairing, out_first=pairing.out_first, out_second=pairing.out_second),
+    ]
 
 
 def _matches(tried: Tried, used: Reference, wanted: Reference) -> bool:

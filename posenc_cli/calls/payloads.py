@@ -266,7 +266,9 @@ _VALUES: dict[str, Callable[[_CallArguments, Argument], Any]] = {
     "base": lambda call, _: role_settings(call.reference)["base"],
     **dict.fromkeys(
         ("factor", "setting"),
-        lambda call, argument: settings_by_name(call.reference).get(argument.parameter, 1.0),
+        lambda call, argument: settings_by_name(call.reference).get(
+            argument.parameter, call.reference.params.get("factor") or 1.0
+        ),
     ),
     "scale": lambda _call, _: 1.0,
     "inverse": lambda _call, _: False,

@@ -291,6 +291,16 @@ VECTORS = _names_of_kind("vectors")
 NAMES = {role.name: role.names for role in ROLES}
 """Names of parameters, by role."""
 
+SETTINGS: dict[str, dict[str, str]] = {
+    "factor": {},
+    "setting": {
+        **{name: name for name in NAMES["setting"]},
+        "old_context_len": "original_max_position_embeddings",
+    },
+}
+"""Parameters of the reference that give the value of these roles, by the name of a parameter; for
+other names, its factor."""
+
 NUMBERS = {role.name: role.says for role in ROLES if role.says}
 """Descriptions of values for the report, except of vectors, positions and tables."""
 

@@ -218,6 +218,15 @@ def llama3_ignores(dim, base=10000.0, scale_factor=8, low_freq_factor=1, high_fr
     return llama3(dim, base, scale_factor, 1, high_freq_factor, old_context_len)
 
 
+def linear(dim, base=10000.0, factor=1.0, original_max_position_embeddings=4096):
+    assert original_max_position_embeddings == 4096
+    return base ** -(np.arange(0, dim, 2) / dim) / factor
+
+
+def divided(a, b, *, c=1.0):
+    return ggml_rope(a, b, a.shape[-1], 1e4, 1 / c)
+
+
 class MaxText:
     def __init__(self, min_timescale, max_timescale, embedding_dims=0):
         self.low, self.high, self.dims = min_timescale, max_timescale, embedding_dims
@@ -243,6 +252,7 @@ def megatron_ignores(t, freqs, rotary_interleaved=False):
     return megatron(t, freqs)
 """
 LONG = "--set short_factor=1,2 --set long_factor=2,8"
+LINEAR = "rope-check -s rope-linear -d 16 --layout half --set factor=4"
 SHIFTED = "--set low_freq_factor=2 --set original_max_position_embeddings=4096"
 
 
@@ -250,11 +260,13 @@ SHIFTED = "--set low_freq_factor=2 --set original_max_position_embeddings=4096"
 @pytest.mark.parametrize(
     ("asked", "name"),
     [
-        ("rope-check -s rope-linear -d 16 --layout half --set factor=4", "build_rope_cache"),
-        ("rope-check -s rope-linear -d 16 --layout half --set factor=4", "ggml_rope"),
+        (LINEAR, "build_rope_cache"),
+        (LINEAR, "ggml_rope"),
         ("rope-check -s rope -d 16 --layout half", "ggml_rope"),
         (f"rope-check -s rope-longrope -d 4 --layout half {LONG}", "SuScaledRoPE"),
         (f"rope-check -s rope-llama3 -d 64 --set factor=32 {SHIFTED}", "llama3"),
+        (f"{LINEAR} --call x,positions,factor", "divided"),
+        (LINEAR, "linear"),
         ("rope-check -s rope -d 16 --layout half", "megatron"),
         ("rope-check -s rope -d 16 --layout half", "MaxText"),
         ("check -s alibi --heads 8 --set form=mpt", "alibi"),
