@@ -16,6 +16,7 @@ from posenc_cli.calls.roles import (
     LOCATING,
     NUMBERS,
     ROLES_BY_COUNT,
+    SETTINGS,
     TABLES,
     VECTORS,
     roles_of,
@@ -84,8 +85,8 @@ SIDE_BY_SIDE = {
 """Kinds whose two copies of a value are in two halves, and the kinds with adjacent copies."""
 
 _REFERENCE_NUMBERS = (
-    *("base", "factor", "style", "length", "dim", "sections", "inv_freq", "v", "downscale"),
-    "k_positions",
+    *("base", "factor", "setting", "style", "length", "dim", "sections", "inv_freq", "v"),
+    *("downscale", "k_positions"),
 )
 """Roles whose numbers a function of vectors also gets for optional parameters."""
 
@@ -305,7 +306,9 @@ def forms(
         tuple(
             replace(argument, value=layer_type) if argument.role == "layer_type" else argument
             for argument in (*arguments, *layers)
-            if argument.role != "factor" or not argument.name or reference.params.get("factor")
+            if argument.role not in SETTINGS
+            or not argument.name
+            or reference.params.get(SETTINGS[argument.role].get(argument.parameter, "factor"))
         )
         for arguments in (
             _arguments_by_role(signature, call) if call else _assignments(signature, axes)
@@ -465,7 +468,7 @@ def _optional_arguments(
         for tables in itertools.product(*filter(None, of_tables)):
             if tables:
                 yield tables
-    numbers = ("dim", "base", "factor", "length")
+    numbers = ("dim", "base", "factor", "setting", "length")
     makes = tuple(
         Argument(role, given.name, given.name) for role, given in missing if role in numbers
     )

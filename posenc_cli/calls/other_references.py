@@ -18,7 +18,7 @@ import numpy as np
 from posenc_cli import catalogue
 from posenc_cli.calls.arrangements import Arrangement, arrangements
 from posenc_cli.calls.batches import called_together
-from posenc_cli.calls.call_form import Argument
+from posenc_cli.calls.call_form import SIDE_BY_SIDE, Argument
 from posenc_cli.calls.function_trial import NO_MAP, Irregularity
 from posenc_cli.calls.further_calls import Tried, faults_in_half, random_vectors, rounded_positions
 from posenc_cli.calls.patterns import (
@@ -82,11 +82,9 @@ class _VariedSetting(Record):
 def _other_sizes(sizes: tuple[int, ...]) -> str:
     """Return the sizes of another grid: sides exchanged, or a square made twice as high."""
     *frames, rows, columns = sizes
-    if rows != columns:
-        rows, columns = columns, rows
-    else:
-        rows, columns = 2 * rows, columns // 2 if columns % 2 == 0 else columns
-    return "x".join(map(str, (*frames, rows, columns)))
+    half = columns // 2 if columns % 2 == 0 else columns
+    sides = (columns, rows) if rows != columns else (2 * rows, half)
+    return "x".join(map(str, (*frames, *sides)))
 
 
 _VARIED_SETTINGS = (
@@ -119,11 +117,28 @@ _VARIED_SETTINGS = (
         ("factor",),
         lambda factor: 2 * factor,
         Cause.FREQUENCY_RULE,
-        names=("condense_ratio", "freq_scale"),  # litgpt's, and llama.cpp's 1/factor
+        names=("condense_ratio", "freq_scale", "scale_factor", "seq_len_interpolation_factor"),
         of_rope="rope-linear",
     ),
     _VariedSetting(
         "factor", ("factor",), lambda factor: 2 * factor, Cause.FREQUENCY_RULE, doubtful=True
+    ),
+    *(
+        _VariedSetting(
+            names[0],
+            ("setting",),
+            lambda value: 2 * value,
+            Cause.FREQUENCY_RULE,
+            names=names,
+            doubtful=True,
+        )
+        for names in (
+            ("low_freq_factor",),
+            ("high_freq_factor",),
+            ("original_max_position_embeddings", "old_context_len"),
+            ("beta_fast",),
+            ("beta_slow",),
+        )
     ),
     _VariedSetting(
         "layout",
@@ -149,11 +164,15 @@ def try_other_references(tried: Tried) -> None:
 
 def _names_for(tried: Tried, varied: _VariedSetting) -> list[str]:
     """Return the function's parameters that depend on a varied one of the reference."""
-    form, process, plain = tried.form, tried.function.process, _is_plain(tried.reference)
+    form, process = tried.form, tried.function.process
     if varied.of_rope:  # a function gets no factor of plain RoPE, which has none
         names = [*process.left_at_default, *(given.name for given in tried.function.parameters)]
-        return [name for name in names if plain and name in varied.names][:1]
-    parts = varied.names if form.vectors else ("",)
+        return [
+            name
+            for name in names
+            if name in varied.names and tried.reference.encoding.bound.scheme.name == "rope"
+        ][:1]
+    parts = varied.names if form.vectors or "setting" in varied.roles else ("",)
     parameters = [
         *process.given_parameters,
         *((argument.role, argument.parameter) for argument in form.arguments),
@@ -163,11 +182,6 @@ def _names_for(tried: Tried, varied: _VariedSetting) -> list[str]:
         for role, name in parameters
         if role in varied.roles and any(part in name for part in parts)
     ]
-
-
-def _is_plain(reference: Reference) -> bool:
-    """Return whether a reference is RoPE without scaling."""
-    return reference.encoding.bound.scheme.name == "rope"
 
 
 def try_parameters(tried: Tried) -> None:
@@ -207,8 +221,7 @@ def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[s
     # Without positions, the length decides how long its tables are.
     returns_tables = not form.vectors and form.from_zero
     for argument in form.arguments:
-        fixed = form.has("qkv") and argument.role == "key_heads"
-        fixed = fixed or (
+        fixed = (form.has("qkv") and argument.role == "key_heads") or (
             argument.role in ("positions", "offset") and form.has(*TABLES) and not form.chosen
         )
         chosen = argument.role == "layer_type" or (argument.role == "length" and returns_tables)
@@ -480,22 +493,27 @@ def _is_scaled(
 def _reference_fault(
     tried: Tried, varied: _VariedSetting, names: Sequence[str]
 ) -> Irregularity | None:
-    """Return the fault with another reference, for a function that matches its own.
-
-    ``names`` are its parameters that depend on the varied one.
+    """Return the fault with another reference, on which the function's parameters ``names`` depend.
 
     Raises: InvalidInput if a call fails, or the function matches neither.
     """
-    reference, at_default = tried.reference, tried.function.process.left_at_default
-    if varied.of_rope and names[0] not in at_default:
-        other_form = _with_value(tried.function, names[0], varied.roles[0], None)
-        tried = replace(tried, function=other_form)
+    reference = tried.reference
+    if varied.of_rope and names[0] not in tried.function.process.left_at_default:
+        tried = replace(
+            tried, function=_with_value(tried.function, names[0], varied.roles[0], None)
+        )
     other, value = _other_reference(reference, varied)
     if not _matches(tried, reference, reference):
         raise InvalidInput("it differs from its own reference")
     others = [
         replace(tried, pairing=one) for one in _possible_pairings(other, reference, tried.pairing)
     ]
+    if varied.parameter == "layout":  # tables may follow it, as Megatron's do
+        function = tried.function.varied(
+            last=tried.function.last,
+            form=replace(tried.form, kind=_OTHER_KINDS.get(tried.form.kind, tried.form.kind)),
+        )
+        others += [replace(one, function=function) for one in others]
     if any(_matches(one, other, other) for one in others):
         return None
     ignored = _matches(tried, other, reference)
@@ -510,8 +528,15 @@ def _reference_fault(
     if ignored:
         message = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} ignored"
         return Irregularity(varied.cause, message, f"{text}: results do not change")
-    message = f"a {varied.parameter} of {value} gives wrong results"
-    return Irregularity(Cause.UNKNOWN, message, f"{text}: results differ from the reference")
+    return Irregularity(
+        Cause.UNKNOWN,
+        f"a {varied.parameter} of {value} gives wrong results",
+        f"{text}: results differ from the reference",
+    )
+
+
+_OTHER_KINDS = {**SIDE_BY_SIDE, **{kind: halves for halves, kind in SIDE_BY_SIDE.items()}}
+"""Kinds of tables with two copies of each value, and the kind of the other layout."""
 
 
 def _other_reference(reference: Reference, varied: _VariedSetting) -> tuple[Reference, str]:
@@ -553,8 +578,10 @@ def _possible_pairings(
     """
     if pairing is None or other.pairing == reference.pairing:
         return [pairing]
-    as_before = replace(other.pairing, out_first=pairing.out_first, out_second=pairing.out_second)
-    return [other.pairing, as_before]
+    return [
+        other.pairing,
+        replace(other.pairing, out_first=pairing.out_first, out_second=pairing.out_second),
+    ]
 
 
 def _matches(tried: Tried, used: Reference, wanted: Reference) -> bool:
@@ -604,5 +631,5 @@ def _planes_differ(tried: Tried, values: ComplexRows, wanted: ComplexRows) -> bo
     if values.shape[1] % wanted.shape[1]:
         return True
     wanted = np.tile(wanted, (1, values.shape[1] // wanted.shape[1]))
-    planes = [np.ascontiguousarray(array).view(np.float64) for array in (values, wanted)]
-    return tried.differs(planes[0], planes[1])
+    planes = (np.ascontiguousarray(array).view(np.float64) for array in (values, wanted))
+    return tried.differs(*planes)

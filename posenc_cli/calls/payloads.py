@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.calls.roles import ADDED, LEFT_PADDED, PADDED, TABLES
+from posenc_cli.calls.roles import ADDED, LEFT_PADDED, NAMES, PADDED, TABLES
 from posenc_cli.inference.turning import ColumnPairing
 from posenc_cli.numerics.rounding import bits_of_bfloat16
 from posenc_cli.records import Record
@@ -264,7 +264,12 @@ _VALUES: dict[str, Callable[[_CallArguments, Argument], Any]] = {
         call.form.columns if call.form.axes == "bnf" else role_settings(call.reference)["dim"]
     ),
     "base": lambda call, _: role_settings(call.reference)["base"],
-    "factor": lambda call, argument: settings_by_name(call.reference).get(argument.parameter, 1.0),
+    **dict.fromkeys(
+        ("factor", "setting"),
+        lambda call, argument: settings_by_name(call.reference).get(
+            argument.parameter, call.reference.params.get("factor") or 1.0
+        ),
+    ),
     "scale": lambda _call, _: 1.0,
     "inverse": lambda _call, _: False,
     "downscale": lambda call, _: call.reference.params.get("side") == "key",
@@ -349,13 +354,18 @@ def settings_by_name(reference: Reference) -> dict[str, Any]:
     Those that a role covers are left out, and the length, which differs from call to call.
     """
     of_roles = ("dim", "base", "partial", "seq_len", "interleaved")
+    named = {
+        "min_timescale": 1,  # MaxText's wavelength of the first pair, divided by 2π
+        "old_context_len": reference.params.get("original_max_position_embeddings"),  # torchtune's
+        **reference.params,
+    }
     numbers: dict[str, Any] = {
         name: value
-        for name, value in reference.params.items()
+        for name, value in named.items()
         if isinstance(value, int | float | tuple) and name not in of_roles
     }
     if factor := numbers.get("factor"):
-        numbers |= dict.fromkeys(("scaling_factor", "condense_ratio"), factor)
+        numbers |= dict.fromkeys(NAMES["factor"], factor)
         numbers["freq_scale"] = 1 / factor  # llama.cpp's
     return numbers
 

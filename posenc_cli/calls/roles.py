@@ -166,6 +166,7 @@ ROLES = (
             "rotary_base",
             "base_frequency",
             "max_wavelength",
+            "max_timescale",
             "freq_base",
         ),
         says="the reference's base",
@@ -173,8 +174,21 @@ ROLES = (
     Role(
         "factor",
         "number",
-        ("factor", "scaling_factor", "condense_ratio", "freq_scale"),
+        (
+            *("factor", "scaling_factor", "condense_ratio", "freq_scale"),
+            *("scale_factor", "seq_len_interpolation_factor"),  # Gemma, Megatron
+        ),
         says="the reference's factor",
+    ),
+    Role(
+        "setting",
+        "number",
+        (
+            *("low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow"),
+            *("original_max_position_embeddings", "old_context_len"),  # torchtune
+            "min_timescale",  # MaxText
+        ),
+        says="the reference's value",
     ),
     Role(
         "heads",
@@ -193,7 +207,7 @@ ROLES = (
     Role(
         "style",
         "number",
-        ("is_neox_style", "is_neox", "interleaved", "traditional"),
+        ("is_neox_style", "is_neox", "interleaved", "rotary_interleaved", "traditional"),
         says="the layout of the reference",
     ),
     Role(
@@ -273,6 +287,19 @@ LOCATING = _names_of_kind("place", "tables")
 
 VECTORS = _names_of_kind("vectors")
 """Roles of vectors that a function rotates; "qkv" is one array of all three."""
+
+NAMES = {role.name: role.names for role in ROLES}
+"""Names of parameters, by role."""
+
+SETTINGS: dict[str, dict[str, str]] = {
+    "factor": {},
+    "setting": {
+        **{name: name for name in NAMES["setting"]},
+        "old_context_len": "original_max_position_embeddings",
+    },
+}
+"""Parameters of the reference that give the value of these roles, by the name of a parameter; for
+other names, its factor."""
 
 NUMBERS = {role.name: role.says for role in ROLES if role.says}
 """Descriptions of values for the report, except of vectors, positions and tables."""

@@ -219,27 +219,13 @@ class ValueCheck(GivenSubject, ValueRequest):
 
     def _further_calls(self, task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
         """Yield the calls that models make after the first."""
-        from posenc_cli.checks.other_calls import (
-            calls_after_fewer,
-            calls_of_buckets,
-            calls_of_rows,
-            calls_of_scores,
-            calls_with_settings,
-        )
-
-        if task.form == "rows":
-            yield from calls_of_rows(task, request)
-        if task.form == "scores":
-            yield from calls_of_scores(task, request)
-        if task.form == "buckets":
-            yield from calls_of_buckets(task, request)
+        from posenc_cli.checks.other_calls import further_calls
 
         def of_settings(given: dict[str, Any]) -> tuple[FunctionTask, ValueRequest]:
             tasks = replace(self, given=given).tasks()
             return next(each for each in tasks if each[0].form == task.form)
 
-        yield from calls_with_settings(task, request.given, of_settings)
-        yield from calls_after_fewer(task, request)
+        return further_calls(task, request, of_settings)
 
 
 def _load(given: GivenArray) -> Loaded:

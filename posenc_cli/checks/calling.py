@@ -34,7 +34,6 @@ from posenc_cli.calls.call_log import (
 from posenc_cli.calls.function_process import MOST_ROWS
 from posenc_cli.calls.function_trial import (
     ALIKE,
-    COARSE,
     UNSTEADY,
     FunctionTrial,
     Irregularity,
@@ -77,7 +76,6 @@ from posenc_cli.rotary.subject import Subject, frequency_subject, table_subject
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from posenc_cli.calls.answers import Differs, Rows
     from posenc_cli.calls.call_form import CallForm
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers, NumberArray, UnitMatrices
@@ -115,11 +113,14 @@ def implementation(
     dim = reference.head
     np.empty(RETAINED, np.uint8)  # lets the allocator keep its pages between blocks
     check_size(f"--dim {dim}", dim * dim, _MOST_CELLS, "values of the function at each position")
-    last = positions.last if whole else None
+    context = positions.last + 1
     with ServedFunction(
-        target, reference, asked or CallRequest(), context=positions.last + 1, last=last
+        target,
+        reference,
+        asked or CallRequest(),
+        context=context,
+        last=positions.last if whole else None,
     ) as function:
-        context = positions.last + 1
         if reference.content.waves.growth is not None and not function.form.any_rows:
             function.last = positions.last  # a row's amplitude depends on the length of its call
         if function.form.from_zero:
@@ -196,7 +197,7 @@ def _with_further_calls(
     tried = Tried(
         function,
         reference,
-        vectors_differ if vectors else _tables_differ,
+        vectors_differ,
         subject.own.pairing,
         prod(reference.grid or ()) - 1 if grid else last,  # every call has all rows
         calls,
@@ -273,10 +274,8 @@ def _table_subject(
         )
         return replace(subject, kind=SubjectKind.IMPL)
 
-    (log,) = _empty_logs(function, reference)
-    patterns = _try_patterns(function, log.rows, _tables_differ, positions)
-    calls.tried += patterns.tried
-    calls.untried += patterns.untried
+    (log,) = logs = _empty_logs(function, reference)
+    (patterns,) = _try_patterns(function, logs, positions, calls)
     cos, sin = function.returned(places.at(slice(0, places.count)))
     subject = table_subject(
         cos.values, sin.values, cos.dtype, reference, positions, name=function.process.target
@@ -290,26 +289,25 @@ def _table_subject(
     )
 
 
-def _tables_differ(values: NumberArray, wanted: NumberArray, alike: float = ALIKE) -> bool:
-    """Return whether cosines and sines differ from the expected ones."""
-    limit = alike if values.dtype.itemsize >= 4 else max(alike, COARSE * ALIKE)
-    # Most are equal, and comparing them exactly is ten times as fast.
-    return not (
-        np.array_equal(values, wanted) or bool(np.abs(values - wanted).max(initial=0) <= limit)
-    )
-
-
 def _try_patterns(
-    function: ServedFunction, rows: Rows, differs: Differs, positions: Positions
-) -> PlannedCalls:
-    """Call in pieces and in other orders, unless values depend on the length of a call."""
-    calls = PlannedCalls(function)
+    function: ServedFunction, logs: list[CallLog], positions: Positions, calls: PlannedCalls
+) -> list[PlannedCalls]:
+    """Call in pieces and in other orders, unless values depend on the length of a call.
+
+    The calls of each result are returned, and ``calls`` lists those of all results.
+    """
     if function.follows_length:
         calls.untried += () if function.form.from_zero else (_IN_PIECES,)
-        return calls
-    try_patterns(calls, function, rows, differs, context=positions.last + 1)
-    function.revive()  # the longest call may have ended the process
-    return calls
+        return [PlannedCalls(function) for _ in logs]
+    planned = []
+    for log in logs:
+        planned.append(PlannedCalls(function))
+        try_patterns(planned[-1], function, log.rows, vectors_differ, context=positions.last + 1)
+        function.revive()  # the longest call may have ended the process
+    # On a slow machine, a call may have been skipped for one of the results.
+    calls.tried += [text for text in planned[0].tried if all(text in own.tried for own in planned)]
+    calls.untried += dict.fromkeys(text for own in planned for text in own.untried)
+    return planned
 
 
 _IN_PIECES = "chunks of a sequence, or single rows after others"
@@ -331,10 +329,7 @@ def _vector_subjects(
     places, dim = PositionRows.of(positions), function.form.columns
     results = range(function.results)
     logs = _empty_logs(function, reference)
-    planned = [_try_patterns(function, log.rows, vectors_differ, positions) for log in logs]
-    # On a slow machine, a call may have been skipped for one of the results.
-    calls.tried += [text for text in planned[0].tried if all(text in own.tried for own in planned)]
-    calls.untried += dict.fromkeys(text for own in planned for text in own.untried)
+    planned = _try_patterns(function, logs, positions, calls)
     sample_positions = places.at(places.sample()[:: max(1, min(places.count, 768) // 12)])
     sample_positions = sample_positions[:: -(-sample_positions.size * dim**2 // (2 * _MOST_CELLS))]
     samples = function.matrices(sample_positions)

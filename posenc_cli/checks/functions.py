@@ -7,7 +7,7 @@ tried. Further calls test other lengths, positions, batches and number formats.
 from __future__ import annotations
 
 from functools import partial
-from itertools import islice, product
+from itertools import islice, product, takewhile
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -36,42 +36,52 @@ if TYPE_CHECKING:
     Arguments: TypeAlias = "list[tuple[NamedParameter, Make]]"
     Given: TypeAlias = "list[tuple[NamedParameter, Any]]"
 
-_WIDTHS = (
-    *("d_model", "embed_dim", "embedding_dim", "hidden_size", "n_embd", "channels", "d"),
-    *("d_hid", "depth", "num_channels", "demb"),
-)
-_BASES = ("max_period", "temperature", "max_timescale")
-_HEADS = ("num_attention_heads", "n_heads", "num_heads", "n_head", "nheads", "heads")
-_POSITIONS = (
-    *("timesteps", "timestep", "relative_position", "relative_positions", "rel_pos", "relative"),
-    *("offsets", "distance", "distances", "pos", "time", "steps"),
-)
-_QUERIES = (
-    *("query_length", "qlen", "q_len", "query_len", "query_size", "length_q", "q_length"),
-    *("seqlen_q", "seq_len_q", "q_seq_len"),
-)
-_LENGTHS = (
-    "n",
-    *("num_positions", "n_positions", "n_position", "n_pos", "max_length", "num_embeddings"),
-    *("key_length", "klen", "k_len", "key_len", "key_size", "length_k", "k_length", "size", "l"),
-    *("seqlen_k", "seq_len_k", "k_seq_len"),
-)
-_QUERY_POSITIONS = ("pos_i", "query_positions", "q_positions", "q_pos", "query_pos")
-_KEY_POSITIONS = ("pos_j", "key_positions", "k_positions", "k_pos", "key_pos")
-_BATCHES = ("batch_size", "bsz")
-_DROPOUTS = ("dropout", "dropout_rate", "dropout_prob", "dropout_p", "p_dropout", "drop_prob")
-_TOKENS = ("input_ids", "token_ids", "tokens")
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "dim": (
+        *("d_model", "embed_dim", "embedding_dim", "hidden_size", "n_embd", "channels", "d"),
+        *("d_hid", "depth", "num_channels", "demb"),
+    ),
+    "base": ("max_period", "temperature", "max_timescale"),
+    "heads": ("num_attention_heads", "n_heads", "num_heads", "n_head", "nheads", "heads"),
+    "positions": (
+        *("timesteps", "timestep", "relative_position", "relative_positions", "rel_pos"),
+        *("relative", "offsets", "distance", "distances", "pos", "time", "steps"),
+        *("pos_j", "key_positions", "k_positions", "k_pos", "key_pos"),
+    ),
+    "distances": ("pos_seq",),
+    "query_positions": ("pos_i", "query_positions", "q_positions", "q_pos", "query_pos"),
+    "queries": (
+        *("query_length", "qlen", "q_len", "query_len", "query_size", "length_q", "q_length"),
+        *("seqlen_q", "seq_len_q", "q_seq_len"),
+    ),
+    "length": (
+        *("num_positions", "n_positions", "n_position", "n_pos", "max_length", "num_embeddings"),
+        *("key_length", "klen", "k_len", "key_len", "key_size", "length_k", "k_length", "size"),
+        *("l", "seqlen_k", "seq_len_k", "k_seq_len", "n"),
+    ),
+    "i": ("i",),
+    "j": ("j",),
+    "cache_position": ("cache_position",),
+    "batch": ("batch_size", "bsz"),
+    "dropout": ("dropout", "dropout_rate", "dropout_prob", "dropout_p", "p_dropout", "drop_prob"),
+    "tokens": ("input_ids", "token_ids", "tokens"),
+    "shape": ("input_ids_shape",),
+    "scores": (
+        *("scores", "attn_scores", "attention_scores", "attn_weights", "attn_logits", "logits"),
+        *("attn", "dots", "qk_dots"),
+    ),
+    "sides": ("grid_size", "grid", "shape", "hw", "window", "window_size", "feat_shape"),
+    "height": ("h", "height", "rows", "grid_h", "ny"),
+    "width": ("w", "width", "columns", "cols", "grid_w", "nx"),
+}
+"""Names of parameters by role, besides those of rotations (:mod:`posenc_cli.calls.roles`)."""
+_ROLES = {name: role for role, names in _NAMES.items() for name in names}
 _SETTINGS = {
     "alibi_bias_max": "max_bias",
     "relative_attention_num_buckets": "num_buckets",
     "relative_attention_max_distance": "max_distance",
 }
 """Settings of schemes by the names that libraries give them."""
-_SIDES = {
-    **dict.fromkeys(("h", "height", "rows", "grid_h", "ny"), 0),
-    **dict.fromkeys(("w", "width", "columns", "cols", "grid_w", "nx"), -1),
-}
-_SIZES = ("grid_size", "grid", "shape", "hw", "window", "window_size", "feat_shape")
 _USUAL_BASE = ("10000", "10000.0")
 _MOST_TRIES = 12
 """Most calls that are tried if the names of parameters are ambiguous."""
@@ -101,15 +111,14 @@ class FunctionTask(Record):
         return int(self.places.flat[0])
 
     @property
+    def query_count(self) -> int:
+        """Number of queries."""
+        return self.length if self.queries is None else self.queries
+
+    @property
     def input_dtype(self) -> str:
         """Number format of the array that holds input vectors or scores."""
         return "float32" if self.dtype == "bfloat16" else self.dtype
-
-
-class _DtypeName(str):
-    """Name of a number format, passed as the framework's dtype object."""
-
-    __slots__ = ()
 
 
 class _IgnoredFormat(InvalidInput):
@@ -148,9 +157,13 @@ class _SettingsReference(Record):
         named = {
             name: value for name, value in task.settings.items() if isinstance(value, int | float)
         }
-        named |= dict.fromkeys(_WIDTHS, task.width) | dict.fromkeys(_DROPOUTS, 0.0)
-        named |= dict.fromkeys(_LENGTHS[1:], int(np.abs(task.places).max()) + 1)
-        named |= dict.fromkeys(_HEADS, named.get("heads", 1))
+        by_role = {
+            "dim": task.width,
+            "dropout": 0.0,
+            "length": int(np.abs(task.places).max()) + 1,
+            "heads": named.get("heads", 1),
+        }
+        named |= {name: by_role[role] for name, role in _ROLES.items() if role in by_role}
         return cls(max(1, (task.width + 1) // 2), named, task.width)
 
 
@@ -188,14 +201,11 @@ def _likeliest_subject(
     unknown = [
         parameter.name
         for parameter in called.signature.required
-        if _by_name(parameter.name, task) is None and "mask" not in roles_of(parameter.name)
+        if _argument(parameter.name, task) is None and "mask" not in roles_of(parameter.name)
     ]
     if unknown:
-        names = ", ".join(unknown)
-        show = (
-            "name does not show its role" if len(unknown) == 1 else "names do not show their roles"
-        )
-        raise called.invalid(f"needs {names}, whose {show}", hint=_WRAP)
+        shows = "names do not show their roles" if unknown[1:] else "name does not show its role"
+        raise called.invalid(f"needs {', '.join(unknown)}, whose {shows}", hint=_WRAP)
     refused, accepted, usual_refused = list[InvalidInput](), list[tuple[Any, str]](), False
     for arguments in islice(_candidate_arguments(called, task), _MOST_TRIES):
         inputs = [value for _, value in _argument_values(arguments, task) if _is_input(value)]
@@ -282,19 +292,18 @@ def _check_addition(
     """Repeat a call with noise as input, and check that the same values are added to it."""
     if not _has_input(arguments, task):
         return subject
-    tried = [_call_with_noise(called, arguments, task, scale) for scale in (0.0, *_SCALES)]
-    without_noise = tried[0]
-    share = 4 * unit(max(without_noise.loaded.dtype, "float32", key=unit))
-    if all(_nearly_equal(each.values, without_noise.values, share) for each in tried):
+    without_noise, *tried = [
+        _call_with_noise(called, arguments, task, scale) for scale in (0.0, *_SCALES)
+    ]
+    rows, share = without_noise.values, without_noise.share
+    if all(_nearly_equal(each.values, rows, share) for each in tried):
         return replace(subject, notes=(*subject.notes, _SHAPE_ONLY))
     for each in tried:
-        x, added = each.noise, each.values - each.noise
-        if not _nearly_equal(added, without_noise.values, share, np.abs(x)):
-            wrong = accepts(replace(each.loaded, values=added))
-            e = replace(wrong.expected, slack=share * float(np.abs(x).max()))
-            if task.form == "rows" and e.found.size == x.size:
-                e = replace(e, vectors=x.reshape(e.found.shape))
-            return replace(wrong, expected=e, notes=(*wrong.notes, _NOT_ADDED))
+        size = np.abs(each.noise)
+        if not _nearly_equal(each.added, rows, share, size):
+            wrong = accepts(replace(each.loaded, values=each.added))
+            wrong = _with_input(wrong, each.noise, share * float(size.max()))
+            return replace(wrong, notes=(*wrong.notes, _NOT_ADDED))
     return subject
 
 
@@ -304,6 +313,25 @@ class _NoiseResult(Record):
     loaded: Loaded
     values: RealRows
     noise: RealRows
+
+    @property
+    def added(self) -> RealRows:
+        """Values that the function added to its input."""
+        with np.errstate(invalid="ignore"):
+            return self.values - self.noise
+
+    @property
+    def share(self) -> float:
+        """Relative error of a sum in the format of the result."""
+        return 4 * unit(max(self.loaded.dtype, "float32", key=unit))
+
+
+def _with_input(subject: Any, noise: RealRows, slack: float) -> Any:
+    """Return a subject of values added to noise, and the error that the sums may have."""
+    e = replace(subject.expected, slack=slack)
+    if e.form == "rows" and e.found.size == noise.size:
+        e = replace(e, vectors=noise.reshape(e.found.shape))
+    return replace(subject, expected=e)
 
 
 def _call_with_noise(
@@ -331,7 +359,8 @@ def _make_further_calls(
     further: Callable[[], Iterator[FurtherCall]],
 ) -> Any:
     """Return the first wrong subject of further calls, or ``subject`` with notes on them."""
-    call_notes, made, before = _CallNotes(), called.made, "the first call"
+    notes, made, before = _CallNotes(), called.made, "the first call"
+    adds = _has_input(arguments, task) and _SHAPE_ONLY not in subject.notes
     for suffix, given in _argument_sets(arguments, task):
         for call in further():
             text = call.text + suffix
@@ -342,27 +371,26 @@ def _make_further_calls(
                 _make_first_call(called, given, call)
                 found = _recheck(called, given, subject, call)
             except _IgnoredFormat as error:
-                call_notes.untested.append(error.message)
+                notes.untested.append(error.message)
             except InvalidInput as error:
                 shaped = isinstance(error, WrongShape) and not _has_several_starts(given, call)
+                if call.first and shaped:  # alone, the same call gave the right shape
+                    return replace(subject, call=text, misfit=called.reason(error))
                 varied = called.made != made or _changes_number(given, task, call)
-                unvaried = varied and not call_notes.names(f"{call.text.partition('=')[0]}=")
+                unvaried = varied and not notes.names(f"{call.text.partition('=')[0]}=")
                 if call.is_of_attention or shaped or call.first or unvaried:
-                    call_notes.untested.append(text)
-                call_notes.refused.append(f"{text} ({called.reason(error)})")
+                    notes.untested.append(text)
+                notes.refused.append(f"{text} ({called.reason(error)})")
             else:
-                follows = bool(call_notes.tried or any(_is_offset(one.name) for one, _ in given))
-                kind = _outcome(found, subject, call, given, takes_positions=follows)
-                if kind == "wrong":
+                follows = adds or bool(notes.tried) or any(_is_offset(one.name) for one, _ in given)
+                outcome = _outcome(found, subject, call, given, takes_positions=follows)
+                if outcome == "wrong":
                     after = _earlier_call(called, given, subject, call, before)
                     return replace(found, call=found.call + text + after)
-                call_notes.note(kind, text)
+                getattr(notes, outcome).append(text)
             before = text
-    call_notes.untested.extend(
-        [subject.untested, *_untested_parts(called, arguments, task, call_notes.tried)]
-    )
-    leaks = _has_input(arguments, task) and _SHAPE_ONLY not in subject.notes
-    return _with_notes(subject, call_notes, leaks=leaks)
+    notes.untested.extend([subject.untested, *_untested_parts(called, arguments, task, notes)])
+    return _with_notes(subject, notes, leaks=adds)
 
 
 def _changes_number(arguments: Arguments, task: FunctionTask, call: FurtherCall) -> bool:
@@ -399,36 +427,25 @@ def _remake(called: CalledFunction, task: FunctionTask) -> None:
 
 
 class _CallNotes(Record):
-    """Texts of further calls, by their outcome."""
+    """Texts of further calls, by their outcome; ``first`` are those that gave the first queries."""
 
     tried: list[str] = fresh(list)
     refused: list[str] = fresh(list)
     untested: list[str] = fresh(list)
+    first: list[str] = fresh(list)
 
     def names(self, setting: str) -> bool:
         """Return whether a call with another value of a setting was tried, or is untested."""
         return any(text.startswith(setting) for text in (*self.tried, *self.untested))
 
-    def note(self, kind: Literal["first", "untested", "refused", "tried"], text: str) -> None:
-        """Add a call to the list of its outcome, see `_outcome`."""
-        if kind == "tried":
-            self.tried.append(text)
-        elif kind == "refused":
-            self.refused.append(text)
-        else:
-            self.untested.append(_FIRST_QUERIES if kind == "first" else text)
-
 
 def _with_notes(subject: Any, call_notes: _CallNotes, *, leaks: bool) -> Any:
-    notes = [*subject.notes]
-    if call_notes.tried:
-        notes.append(f"also right for {', '.join(call_notes.tried)}")
-    if call_notes.refused:
-        notes.append(f"not tried: {', '.join(call_notes.refused)}")
-    if leaks and subject.expected.dtype == "float64":
-        notes.append("returns float64 for float32 input")
+    also = f"also right for {', '.join(call_notes.tried)}" * bool(call_notes.tried)
+    refused = f"not tried: {', '.join(call_notes.refused)}" * bool(call_notes.refused)
+    wide = "returns float64 for float32 input" * (leaks and subject.expected.dtype == "float64")
+    notes = (*subject.notes, *filter(None, (also, refused, wide)))
     distinct = ", ".join(dict.fromkeys(filter(None, call_notes.untested)))
-    return replace(subject, notes=tuple(notes), untested=distinct)
+    return replace(subject, notes=notes, untested=distinct)
 
 
 def _outcome(
@@ -436,12 +453,14 @@ def _outcome(
 ) -> Literal["wrong", "first", "untested", "refused", "tried"]:
     """Return the outcome of a further call.
 
-    ``takes_positions`` says that results were seen to depend on positions or lengths. Then scores
-    of the first queries in place of the last are wrong.
+    ``takes_positions`` says that results were seen to depend on positions or lengths, or are sums
+    with scores. Then scores of the first queries in place of the last are wrong.
     """
     queries = call.tasks[0].queries
     if found.misfit or (queries and queries != found.expected.found.shape[-2]):
         # Broadcasting may allow another length; most code takes one first position for all.
+        if call.first:
+            return "wrong"
         return "refused" if _has_several_starts(arguments, call) else "untested"
     if not is_right(found):
         return (
@@ -454,19 +473,21 @@ def _outcome(
 
 
 def _untested_parts(
-    called: CalledFunction, arguments: Arguments, task: FunctionTask, tried: list[str]
+    called: CalledFunction, arguments: Arguments, task: FunctionTask, notes: _CallNotes
 ) -> Iterator[str]:
     """Yield what no call varied: lengths, padding, and parameters left at their default."""
+    if notes.first:
+        yield _FIRST_QUERIES
     of_length = [
         text
-        for text in tried
+        for text in notes.tried
         if not any(part in text for part in ("float", "=", "after a first call"))
         or text.startswith(("grid", "window"))
     ]
     if not of_length and task.form in ("rows", "scores"):
         yield "calls of other lengths or batches"
     names = {parameter.name for parameter, _ in arguments}
-    if task.form != "scores" and any(n in _QUERIES or "q" in roles_of(n) for n in names):
+    if task.form != "scores" and any({"queries", "q"} & {*_roles(name)} for name in names):
         yield "fewer queries than keys"  # DeBERTa returns the first queries, others the last
     if any("mask" in roles_of(name) for name in names):
         yield "masks with padding"
@@ -506,7 +527,7 @@ def _shows_nothing(called: CalledFunction, arguments: Arguments, call: FurtherCa
         pairs = [[np.asarray(make(each)) for each in (task, call.unlike)] for _, make in arguments]
         return all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in pairs)
     no_format = "bfloat16" in task.dtype and called.signature.libraries[0] == "numpy"
-    return no_format or not (_has_input(arguments, task) or _is_given_format(arguments, task))
+    return no_format or not (_has_input(arguments, task) or _is_given_format(arguments))
 
 
 def _make_first_call(called: CalledFunction, arguments: Arguments, call: FurtherCall) -> None:
@@ -523,31 +544,25 @@ def _recheck(called: CalledFunction, arguments: Arguments, subject: Any, call: F
     """
     task = call.tasks[0]
     results = [_call_with_noise(called, arguments, each, 1.0) for each in call.tasks]
-    loaded = results[0].loaded
-    if _is_given_format(arguments, task) and unit(loaded.dtype) < unit(task.dtype):
-        raise _IgnoredFormat(f"dtype (results are {loaded.dtype}, not {task.dtype})")
-    same_size = results[0].values.size == results[0].noise.size
-    added = same_size and _SHAPE_ONLY not in subject.notes
-    with np.errstate(invalid="ignore"):
-        values = [each.values - each.noise if added else each.values for each in results]
-    if len(values) > 1 and len({each.shape[-1] for each in values}) > 1:
+    first = results[0]
+    if _is_given_format(arguments) and unit(first.loaded.dtype) < unit(task.dtype):
+        raise _IgnoredFormat(f"dtype (results are {first.loaded.dtype}, not {task.dtype})")
+    added = first.values.size == first.noise.size and _SHAPE_ONLY not in subject.notes
+    values = [each.added if added else each.values for each in results]
+    if len({each.shape[-1] for each in values}) > 1:
         raise InvalidInput("returned arrays of other widths")
+    rows = values[0]
     if len(values) > 1:
-        values = [np.concatenate([each.reshape(-1, each.shape[-1]) for each in values])]
-    parts = call.accepts(replace(loaded, values=_batch_first(arguments, task, values[0])))
-    if added:
-        share = 4 * unit(max(loaded.dtype, "float32", key=unit))
-        largest = max(float(np.abs(each.noise).max()) for each in results)
-        if task.form == "scores" and task.dtype != "float32":  # the added values are rounded too
-            largest += float(np.abs(parts[0].expected.right()).max())
-        parts = [
-            replace(each, expected=replace(each.expected, slack=share * largest)) for each in parts
-        ]
-    found = _first_wrong(parts, task)
-    x = np.concatenate([each.noise.reshape(-1, each.noise.shape[-1]) for each in results])
-    if added and found.expected.form == "rows" and found.expected.found.shape == x.shape:
-        found = replace(found, expected=replace(found.expected, vectors=x))
-    if added and task.form == "rows" and task.dtype != "float32" and is_right(found):
+        rows = np.concatenate([each.reshape(-1, each.shape[-1]) for each in values])
+    parts = call.accepts(replace(first.loaded, values=_batch_first(arguments, task, rows)))
+    if not added:
+        return _first_wrong(parts, task)
+    noise = np.concatenate([each.noise.reshape(-1, each.noise.shape[-1]) for each in results])
+    largest = float(np.abs(noise).max())
+    if task.form == "scores" and task.dtype != "float32":  # the added values are rounded too
+        largest += float(np.abs(parts[0].expected.right()).max())
+    found = _first_wrong([_with_input(each, noise, first.share * largest) for each in parts], task)
+    if task.form == "rows" and task.dtype != "float32" and is_right(found):
         # noise hides which half precision was used
         bare = _call_with_noise(called, arguments, task, 0.0)
         dtype = max(bare.loaded.dtype, task.dtype, key=unit)
@@ -573,9 +588,9 @@ def _batch_first(arguments: Arguments, task: FunctionTask, values: NumberArray) 
     return values.swapaxes(0, 1) if swapped else values
 
 
-def _is_given_format(arguments: Arguments, task: FunctionTask) -> bool:
+def _is_given_format(arguments: Arguments) -> bool:
     """Return whether a function is given the number format of its result."""
-    return any(isinstance(value, _DtypeName) for _, value in _argument_values(arguments, task))
+    return any("dtype" in roles_of(parameter.name) for parameter, _ in arguments)
 
 
 def _are_first_queries(found: Any, subject: Any) -> bool:
@@ -608,10 +623,6 @@ _SCALES = (1.0, 64.0)
 _DROPOUT = "dropout? call .eval() on an instance in the file, and check that instance by name"
 _OTHER_ORDER = "values differ if the batch comes before the positions in the input"
 _NOT_ADDED = "the input is normal noise; posenc compares the result minus the input"
-_SCORES = (
-    *("scores", "attn_scores", "attention_scores", "attn_weights", "attn_logits", "logits"),
-    *("attn", "dots", "qk_dots"),
-)
 _HINT = "save its values with numpy.save, and check the file"
 _WRAP = f"wrap it in a function of positions, x or scores that calls it; or {_HINT}"
 
@@ -622,16 +633,17 @@ def _candidate_arguments(called: CalledFunction, task: FunctionTask) -> Iterator
         parameter for parameter in called.signature.parameters or () if not parameter.variable
     ]
     has_offset = any(_is_offset(parameter.name) for parameter in parameters)
-    takes_positions = any(_by_name(parameter.name, task) is task.places for parameter in parameters)
+    takes_positions = any(
+        _argument(parameter.name, task) is task.places for parameter in parameters
+    )
     takes_length = takes_positions or any(
-        parameter.name in _LENGTHS[1:] or "length" in roles_of(parameter.name)
-        for parameter in parameters
+        parameter.name != "n" and "length" in _roles(parameter.name) for parameter in parameters
     )
     of_fairseq = any(parameter.name == "incremental_state" for parameter in parameters)
     options: list[list[tuple[NamedParameter, Make]]] = []
     for parameter in parameters:
         of_base = takes_length and parameter.name == "n" and parameter.default in _USUAL_BASE
-        make: Make = partial(_by_name, "base" if of_base else parameter.name)
+        make: Make = partial(_argument, "base" if of_base else parameter.name)
         required = parameter in called.signature.required
         if "mask" in roles_of(parameter.name):
             if required:
@@ -646,28 +658,20 @@ def _candidate_arguments(called: CalledFunction, task: FunctionTask) -> Iterator
             if parameter.default == str(rows) or (rows and takes_positions and required):
                 makes.append(lambda task: task.settings["offset"])  # unused rows of a table
             options.append([(parameter, each) for each in makes])
-    for chosen in product(*options):
-        names = {parameter.name for parameter, _ in chosen}
-        gap = next((at for at, each in enumerate(parameters) if each.name not in names), None)
-        positional_only = {each.name for each in parameters[gap:] if each.kind == "POSITIONAL_ONLY"}
-        yield [
-            (parameter, make)
-            for parameter, make in chosen
-            if gap is None or parameter.name not in positional_only
-        ]
+    yield from map(list, product(*options))
 
 
 def _other_arguments(name: str, task: FunctionTask, required: bool) -> list[Make]:
     """Return alternatives to the argument that a parameter's name suggests."""
-    suggested = _by_name(name, task)
+    suggested = _argument(name, task)
     if _is_input(suggested) and roles_of(name) == ("x",):
         if task.form == "scores":  # x may be vectors that only supply the lengths
             return [_vectors]
-        grids = [_grids] if len(task.sides) > 1 else []
-        ids = [_tokens, lambda task: task.places]  # ids of tokens, or position ids
+        grids = [_VALUES["grids"]] if len(task.sides) > 1 else []
+        ids = [_VALUES["tokens"], _VALUES["positions"]]  # ids of tokens, or position ids
         return [*(partial(_vectors, batch=at) for at in (1, None)), *grids, *ids]
     if isinstance(suggested, tuple) and len({*suggested}) == 1:  # the side of a square
-        return [lambda task: _by_name(name, task)[0]]
+        return [lambda task: _argument(name, task)[0]]
     if name == "width" and task.sides:  # columns of rows: big_vision calls the grid h and w
         return [lambda task: task.width]
     batch = [lambda task: task.places[None] if task.places.ndim == 1 else task.places]
@@ -680,55 +684,19 @@ def _mask(has_offset: bool, task: FunctionTask) -> NumberArray:
     return np.ones((task.sequences, before + task.length), np.int64)
 
 
-def _by_name(name: str, task: FunctionTask) -> Any:
+def _argument(name: str, task: FunctionTask) -> Any:
     """Return the argument that a parameter's name suggests, or None."""
     key = name.lower().strip("_")
-    heads = task.settings.get("heads")
-    if task.form == "scores" and (key in _SCORES or "x" in roles_of(name)):
-        return _scores(task)
-    if _is_offset(name):
-        return _first_position(task)
-    if key == "pos_seq" and task.places.min() < 0:  # Transformer-XL's distances
-        return -task.places[task.places <= 0]
-    queries = task.length if task.queries is None else task.queries
-    named: dict[str, Any] = {
-        **dict.fromkeys(_LENGTHS, heads if task.form == "slopes" else task.length),
-        **dict.fromkeys(_QUERIES, queries),
-        **(_key_arguments(queries, task.length) if task.form == "scores" else {}),
-        **dict.fromkeys(_QUERY_POSITIONS, task.places[task.length - queries :]),
-        **dict.fromkeys((*_KEY_POSITIONS, *_POSITIONS, "pos_seq"), task.places),
-        **dict.fromkeys(_WIDTHS, task.width),
-        **dict.fromkeys(_HEADS, heads),
-        **dict.fromkeys(_BASES, task.settings.get("base")),
-        **dict.fromkeys(_BATCHES, task.sequences),
-        **dict.fromkeys(_TOKENS, _tokens(task)),
-        "input_ids_shape": (task.sequences, task.length),
-        **(dict.fromkeys(_SIZES, task.sides) if task.sides else {}),
-        **({side: task.sides[axis] for side, axis in _SIDES.items()} if task.sides else {}),
-        **{name: value for name, value in task.settings.items() if name != "seq_len"},
-    }
     key = _SETTINGS.get(key, key)
-    return _by_role(name, task) if named.get(key) is None else named[key]
+    setting = None if key in ("seq_len", "offset") else task.settings.get(key)
+    found = (_VALUES[role](task) for role in _roles(name) if role in _VALUES)
+    return next((value for value in (setting, *found) if value is not None), None)
 
 
-def _by_role(name: str, task: FunctionTask) -> Any:
-    """Return the argument for a parameter's role, or None if the role is unknown."""
-    by_role = {
-        "dtype": _DtypeName(task.dtype),
-        "x": _vectors(task),
-        **dict.fromkeys(("positions", "t"), task.places),
-        "length": task.length,
-        "dim": task.width,
-        "base": task.settings.get("base"),
-    }
-    if task.form == "buckets":  # DeBERTa
-        by_role |= dict.fromkeys(("q", "k"), np.zeros((task.length, 1)))
-    return next((by_role[role] for role in roles_of(name) if role in by_role), None)
-
-
-def _key_arguments(queries: int, keys: int) -> dict[str, Any]:
-    """Return arguments for keys counted from 0; T5's cache_position numbers queries."""
-    return {"i": queries, "j": keys, "cache_position": np.arange(keys - queries, keys)}
+def _roles(name: str) -> tuple[str, ...]:
+    """Return the roles that a parameter may have by its name, the likeliest first."""
+    own = _ROLES.get(name.lower().strip("_"))
+    return (own, *roles_of(name)) if own else roles_of(name)
 
 
 def _vectors(task: FunctionTask, *, batch: int | None = 0) -> Any:
@@ -737,21 +705,17 @@ def _vectors(task: FunctionTask, *, batch: int | None = 0) -> Any:
     return x[0] if batch is None else x.swapaxes(0, batch)
 
 
-def _grids(task: FunctionTask) -> Any:
-    """Return zeros to add to. Shape: (sequences, rows, columns, width)."""
-    return _vectors(task).reshape(task.sequences, *task.sides, task.width)
-
-
 def _scores(task: FunctionTask) -> Any:
-    """Return zeros to add to. Shape: (sequences, heads, queries, keys)."""
-    queries = task.length if task.queries is None else task.queries
+    """Return zeros to add to, if scores are asked for. Shape: (sequences, heads, queries, keys)."""
+    if task.form != "scores":
+        return None
     heads = task.settings.get("heads", 1)
-    return np.zeros((task.sequences, heads, queries, task.length), task.input_dtype)
+    return np.zeros((task.sequences, heads, task.query_count, task.length), task.input_dtype)
 
 
-def _tokens(task: FunctionTask) -> Any:
-    """Return token ids without padding. Shape: (sequences, n)."""
-    return np.full((task.sequences, task.length), 7, np.int64)
+def _of_form(form: str, make: Make) -> Make:
+    """Return a function that makes a value only for tasks of a form."""
+    return lambda task: make(task) if task.form == form else None
 
 
 def _is_offset(name: str) -> bool:
@@ -776,24 +740,57 @@ def _first_position(task: FunctionTask) -> Any:
     return starts.astype(np.int64) if np.ptp(starts) else task.start
 
 
+_VALUES: Mapping[str, Make] = {
+    "x": lambda task: _vectors(task) if task.form != "scores" else _scores(task),
+    "grids": lambda task: _vectors(task).reshape(task.sequences, *task.sides, task.width),
+    "scores": _scores,
+    "tokens": lambda task: np.full((task.sequences, task.length), 7, np.int64),  # no padding
+    **dict.fromkeys(("q", "k"), _of_form("buckets", lambda task: np.zeros((task.length, 1)))),
+    **dict.fromkeys(("positions", "t"), lambda task: task.places),
+    "query_positions": lambda task: task.places[task.length - task.query_count :],
+    "distances": lambda task: (  # Transformer-XL's, down to 0
+        -task.places[task.places <= 0] if task.places.min() < 0 else task.places
+    ),
+    "cache_position": _of_form(  # T5's: the queries, among keys that count from 0
+        "scores", lambda task: np.arange(task.length - task.query_count, task.length)
+    ),
+    "offset": _first_position,
+    "queries": lambda task: task.query_count,
+    "length": lambda task: task.settings["heads"] if task.form == "slopes" else task.length,
+    "i": _of_form("scores", lambda task: task.query_count),
+    "j": _of_form("scores", lambda task: task.length),
+    "batch": lambda task: task.sequences,
+    "shape": lambda task: (task.sequences, task.length),
+    "sides": lambda task: task.sides or None,
+    "height": lambda task: task.sides[0] if task.sides else None,
+    "width": lambda task: task.sides[-1] if task.sides else None,
+    "dim": lambda task: task.width,
+    "base": lambda task: task.settings.get("base") or task.settings.get("max_period"),
+    "heads": lambda task: task.settings.get("heads"),
+    "dtype": lambda task: task.dtype,
+}
+"""Makes the argument of a role, or None if a task has none."""
+
+
 def _payload(called: CalledFunction, arguments: Given, dtype: str) -> tuple[Payload, str]:
     """Return the request with these arguments, and its text."""
     library = called.signature.libraries[0]
-    names = [given.name for given, _ in arguments]
-    of_all = called.signature.parameters or ()
-    gap = next((place for place, each in enumerate(of_all) if each.name not in names), len(of_all))
-    in_order = {each.name for each in of_all[:gap] if not each.by_name}
+    in_order = takewhile(
+        lambda pair: pair[0].name == pair[1][0].name and not pair[0].by_name,
+        zip(called.signature.parameters or (), arguments, strict=False),
+    )
+    count = len(list(in_order))
     named = tuple(  # pass by keyword after a parameter left at its default
-        Argument("", given.name, None if given.name in in_order else given.name)
-        for given, _ in arguments
+        Argument("", given.name, None if place < count else given.name)
+        for place, (given, _) in enumerate(arguments)
     )
     payload = Payload(CallForm(named, library, 1), in_place=False)
-    for argument, (_, value) in zip(named, arguments, strict=True):
+    for argument, (given, value) in zip(named, arguments, strict=True):
         if dtype == "bfloat16" and _is_input(value):
             payload.add(argument, payload.array(bits_of_bfloat16(value)) | {"dtype": dtype})
         elif isinstance(value, np.ndarray):
             payload.add(argument, payload.array(value))
-        elif isinstance(value, _DtypeName):
+        elif "dtype" in roles_of(given.name):  # the framework's object of this name
             payload.add(argument, payload.attribute("dtype", value))
         elif isinstance(value, tuple):
             payload.add(argument, {"tuple": [{"value": part} for part in value]})

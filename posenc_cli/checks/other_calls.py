@@ -50,7 +50,20 @@ _OTHER_SETTINGS: Mapping[str, Callable[[Any], Any]] = {
 """Computes another value of each setting that a function may take."""
 
 
-def calls_with_settings(
+def further_calls(
+    task: FunctionTask,
+    request: ValueRequest,
+    of_settings: Callable[[dict[str, Any]], tuple[FunctionTask, ValueRequest]],
+) -> Iterator[FurtherCall]:
+    """Yield the calls that models make after the first; ``of_settings`` makes other tasks."""
+    of_form = {"rows": _calls_of_rows, "scores": _calls_of_scores, "buckets": _calls_of_buckets}
+    if task.form in of_form:
+        yield from of_form[task.form](task, request)
+    yield from _calls_with_settings(task, request.given, of_settings)
+    yield from _calls_after_fewer(task, request)
+
+
+def _calls_with_settings(
     task: FunctionTask,
     given: Mapping[str, Any],
     of_settings: Callable[[dict[str, Any]], tuple[FunctionTask, ValueRequest]],
@@ -72,16 +85,15 @@ def calls_with_settings(
         yield FurtherCall(f"{name}={text}", (changed,), _reader(request), task)
 
 
-def calls_of_rows(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
+def _calls_of_rows(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
     """Yield calls with fewer rows, other positions, batches and half precision."""
     count, places = task.places.size, task.places
     if getattr(request.source, "kind", "") == "relative":
         few = task.length // 2
         shorter = replace(task, places=places[np.abs(places) < few], length=few)
         if (np.diff(places) == 1).all():
-            yield FurtherCall(
-                f"{few} positions", (shorter,), _reader(request, np.arange(few)), task
-            )
+            accepts = _reader(request, np.arange(few))
+            yield FurtherCall(f"{few} positions", (shorter,), accepts, task)
         return
     if task.sides:
         accepts = _reader(request, places, places)
@@ -90,50 +102,64 @@ def calls_of_rows(task: FunctionTask, request: ValueRequest) -> Iterator[Further
         return
     if count <= _LATER_START + _ROWS or _depends_on_length(task, request):
         return
-
-    def call(text: str, places: NumberArray, unlike: NumberArray) -> FurtherCall:
-        accepts = _reader(request, *(places if places.ndim > 1 else [places]))
-        return FurtherCall(text, (_task_at(task, places),), accepts, _task_at(task, unlike))
-
     single = tuple(_task_at(task, places[[at]]) for at in (_LATER_START, count // 2, count - 1))
     at_singles = _reader(request, np.concatenate([each.places for each in single]))
     yield FurtherCall("single rows", single, at_singles, _task_at(task, places[:1]))
-    yield call("the first row alone", places[:1], places)
-    later = places[_LATER_START:]
-    yield call(f"{later.size} rows from position {later[0]:g} on", later, places[: later.size])
-    yield call(f"{count // 2} rows", places[: count // 2], places)
-    mixed = places[np.argsort(np.arange(count) * 5 % 7, kind="stable")]
-    yield call("rows in another order", mixed, places)
-    if places.dtype.kind == "i":
-        yield call("positions of int32", places.astype(np.int32), places)
-    yield from _batches(places, call)
+    for text, at in _other_places(places).items():
+        accepts = _reader(request, *(at if at.ndim > 1 else [at]))
+        unlike = _task_at(task, _unlike(places, at))
+        yield FurtherCall(text, (_task_at(task, at),), accepts, unlike)
     yield from _half_precision_calls(task, "vectors", _reader(request, places))
-    if task.settings.get("max_period") is not None:
-        between = places[-_ROWS:] + np.resize([0.125, 0.5, 0.875], _ROWS)
-        yield call("fractional timesteps", between, places[-_ROWS:])
-        if task.settings.get("scale") == 1 and places.max() <= _EXACT_IN_HALF:
-            half = replace(task, places=places.astype(np.float16))
-            yield FurtherCall("timesteps in float16", (half,), _reader(request, places), task)
+    if "max_period" in task.settings:
+        yield from _calls_of_timesteps(task, request)
 
 
-def _batches(
-    places: NumberArray, call: Callable[[str, NumberArray, NumberArray], FurtherCall]
-) -> Iterator[FurtherCall]:
-    """Yield calls with several sequences, at equal or different positions."""
+def _other_places(places: NumberArray) -> dict[str, NumberArray]:
+    """Return the positions of calls, (n,) or (b, n) for b sequences, by the calls' texts."""
+    count, later = places.size, places[_LATER_START:]
     pair = np.stack([places[:_ROWS], places[-_ROWS:]])
-    yield call("two sequences at other positions", pair, pair[[0, 0]])
-    yield call("a row of two sequences at other positions", pair[:, :1], pair[[0, 0], :1])
-    for several, first, rows in product(("two", "three"), (0, _LATER_START), (_ROWS, 1)):
-        positions, begin = places[first : first + rows], places[:rows]
-        count = 3 if several == "three" else 2
-        text = f"a row of {several} sequences" if rows == 1 else f"{several} sequences"
-        if first:
-            text += f" from position {positions[0]:g} on"
-        yield call(
-            text, np.stack([positions] * count), np.stack([begin] * count) if first else begin
+    several = {
+        (f"a row of {text}" if rows == 1 else text)
+        + (f" from position {places[first]:g} on" if first else ""): np.stack(
+            [places[first : first + rows]] * sequences
         )
-    square = np.stack([places[:_ROWS]] * _ROWS)
-    yield call("equal numbers of sequences and rows", square, square[0])
+        for (text, sequences), first, rows in product(
+            (("two sequences", 2), ("three sequences", 3)), (0, _LATER_START), (_ROWS, 1)
+        )
+    }
+    return {
+        "the first row alone": places[:1],
+        f"{later.size} rows from position {later[0]:g} on": later,
+        f"{count // 2} rows": places[: count // 2],
+        "rows in another order": places[np.argsort(np.arange(count) * 5 % 7, kind="stable")],
+        "positions of int32": places.astype(np.int32) if places.dtype.kind == "i" else places,
+        "two sequences at other positions": pair,
+        "a row of two sequences at other positions": pair[:, :1],
+        **several,
+        "equal numbers of sequences and rows": np.stack([places[:_ROWS]] * _ROWS),
+    }
+
+
+def _unlike(places: NumberArray, at: NumberArray) -> NumberArray:
+    """Return the first positions in the shape of ``at``, or without its batch if they equal it.
+
+    A function whose arguments are the same for both takes no positions, or no batches.
+    """
+    first = np.broadcast_to(places[: at.shape[-1]], at.shape)
+    if not np.array_equal(first, at):
+        return first
+    return first[0] if at.ndim > 1 else places
+
+
+def _calls_of_timesteps(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
+    """Yield calls with timesteps that are fractions, or in half precision."""
+    whole, places = task.places[-_ROWS:], task.places
+    between = whole + np.resize([0.125, 0.5, 0.875], _ROWS)
+    changed, unlike = _task_at(task, between), _task_at(task, whole)
+    yield FurtherCall("fractional timesteps", (changed,), _reader(request, between), unlike)
+    if task.settings.get("scale") == 1 and places.max() <= _EXACT_IN_HALF:
+        half = replace(task, places=places.astype(np.float16))
+        yield FurtherCall("timesteps in float16", (half,), _reader(request, places), task)
 
 
 def _depends_on_length(task: FunctionTask, request: ValueRequest) -> bool:
@@ -158,34 +184,31 @@ def _half_precision_calls(
     yield FurtherCall(f"{what} in float32 after half precision", (task,), accepts, half)
 
 
-def calls_of_scores(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
+def _calls_of_scores(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
     """Yield calls with batches of scores, half precision, and few queries as in decoding."""
-    if not task.sides:
-        for queries in (1, task.length // 2):
-            what = "the last query" if queries == 1 else f"the last {queries} queries"
-            changed = replace(task, queries=queries)
-            yield FurtherCall(f"{what} of {task.length}", (changed,), _reader(request), task)
-        half = _task_at(task, task.places[: task.places.size // 2])
-        accepts = _reader(request, half.places)
-        yield FurtherCall(f"{half.length} positions", (half,), accepts, task)
-        later = task.places + _LATER_START
-        changed = _task_at(task, later)
-        yield FurtherCall(
-            f"positions from {later[0]} on", (changed,), _reader(request, later), task
-        )
-    both = replace(task, sequences=2)
-    yield FurtherCall("two sequences", (both,), _reader(request, *[task.places] * 2), task)
-    heads = task.settings.get("heads", 1)
+    both, heads = {"two sequences": replace(task, sequences=2)}, task.settings.get("heads", 1)
+    tasks = both if task.sides else _tasks_of_scores(task) | both
     if not task.sides and 1 < heads <= min(_MOST_SQUARE, task.places.size):
         square = replace(_task_at(task, task.places[:heads]), sequences=heads)
-        accepts = _reader(request, *[square.places] * heads)
-        yield FurtherCall(
-            "equal numbers of sequences, positions and heads", (square,), accepts, task
-        )
+        tasks["equal numbers of sequences, positions and heads"] = square
+    for text, changed in tasks.items():
+        accepts = _reader(request, *[changed.places] * changed.sequences)
+        yield FurtherCall(text, (changed,), accepts, task)
     yield from _half_precision_calls(task, "scores", _reader(request))
 
 
-def calls_of_buckets(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
+def _tasks_of_scores(task: FunctionTask) -> dict[str, FunctionTask]:
+    """Return calls with fewer queries, fewer positions, and later ones, by their texts."""
+    length, half, later = task.length, task.length // 2, task.places + _LATER_START
+    return {
+        f"the last query of {length}": replace(task, queries=1),
+        f"the last {half} queries of {length}": replace(task, queries=half),
+        f"{half} positions": _task_at(task, task.places[:half]),
+        f"positions from {later[0]} on": _task_at(task, later),
+    }
+
+
+def _calls_of_buckets(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
     """Yield the call with a matrix (queries, keys) of relative positions, as in attention."""
     if task.sides or task.places.size <= _ROWS:
         return
@@ -195,7 +218,7 @@ def calls_of_buckets(task: FunctionTask, request: ValueRequest) -> Iterator[Furt
     yield FurtherCall("a matrix of queries and keys", matrix, _reader(request, *rows), task)
 
 
-def calls_after_fewer(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
+def _calls_after_fewer(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
     """Yield the same call after a first one for half the positions, which may size a cache."""
     half = task.length // 2
     if half and not task.sides and task.places.shape == (task.length,):
@@ -218,29 +241,39 @@ def _reader(
     Without sequences, it reads values at the positions of ``request``, and raises WrongShape for
     values that the request cannot read, such as those of other heads.
     """
+    requests = [replace(request, positions=positions_from(places)) for places in sequences]
 
     def subjects(loaded: Loaded) -> list[ValueSubject]:
-        if not sequences:
-            try:
-                return [request.subject(loaded)]
-            except InvalidInput as error:
-                raise WrongShape(error.message) from None
-        values = loaded.values
-        several = len(sequences) > 1
-        equal_places = several and not np.ptp(sequences, axis=0).any()
-        axes = {"buckets": 2, "scores": 4}.get(request.form or "", 3)
-        each = int(request.given.get("heads", 1)) if axes == 4 else np.size(sequences[0])
-        flat = values.ndim == axes - 1 and len(values) == len(sequences) * each
-        if several and flat:  # diffusers returns rows of sequences one after another, Bloom heads
-            values = values.reshape(len(sequences), -1, *values.shape[1:])
-        elif equal_places and (values.ndim < axes or len(values) == 1):
-            table = values if values.ndim < axes else values[0]  # one table for all sequences
-            values = np.stack([table] * len(sequences))
-        if several and (values.shape[0] != len(sequences) or values.ndim < axes):
-            raise WrongShape(f"returned an array of shape {values.shape}")
-        return [
-            replace(request, positions=positions_from(places)).subject(replace(loaded, values=part))
-            for part, places in zip(values if several else [values], sequences, strict=True)
-        ]
+        parts = _sequence_values(request, sequences, loaded.values)
+        try:
+            return [
+                each.subject(replace(loaded, values=part))
+                for each, part in zip(requests or [request], parts, strict=True)
+            ]
+        except InvalidInput as error:
+            raise error if sequences else WrongShape(error.message) from None
 
     return subjects
+
+
+def _sequence_values(
+    request: ValueRequest, sequences: tuple[NumberArray, ...], values: NumberArray
+) -> list[NumberArray]:
+    """Return the values of each sequence.
+
+    Raises: WrongShape.
+    """
+    count = len(sequences)
+    if count < 2:
+        return [values]
+    axes = {"buckets": 2, "scores": 4}.get(request.form or "", 3)
+    each = int(request.given.get("heads", 1)) if axes == 4 else np.size(sequences[0])
+    if values.ndim == axes - 1 and len(values) == count * each:
+        # diffusers returns rows of sequences one after another, Bloom heads
+        values = values.reshape(count, -1, *values.shape[1:])
+    elif not np.ptp(sequences, axis=0).any() and (values.ndim < axes or len(values) == 1):
+        table = values if values.ndim < axes else values[0]  # one table for all sequences
+        values = np.stack([table] * count)
+    if len(values) != count or values.ndim < axes:
+        raise WrongShape(f"returned an array of shape {values.shape}")
+    return list(values)

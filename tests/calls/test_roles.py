@@ -203,23 +203,77 @@ def alibi(num_heads, sequence_length):
     if most != num_heads:
         slopes = np.concatenate([slopes[1::2], slopes[::2]])[:num_heads]
     return slopes[:, None, None] * np.arange(1 - sequence_length, 1)
+
+
+def llama3(dim, base=10000.0, scale_factor=8, low_freq_factor=1, high_freq_factor=4,
+           old_context_len=8192):
+    rates = base ** -(np.arange(0, dim, 2) / dim)
+    turns = rates * old_context_len / (2 * np.pi)
+    share = np.clip((turns - low_freq_factor) / (high_freq_factor - low_freq_factor), 0, 1)
+    return share * rates + (1 - share) * rates / scale_factor
+
+
+def llama3_ignores(dim, base=10000.0, scale_factor=8, low_freq_factor=1, high_freq_factor=4,
+                   old_context_len=8192):
+    return llama3(dim, base, scale_factor, 1, high_freq_factor, old_context_len)
+
+
+def linear(dim, base=10000.0, factor=1.0, original_max_position_embeddings=4096):
+    assert original_max_position_embeddings == 4096
+    return base ** -(np.arange(0, dim, 2) / dim) / factor
+
+
+def divided(a, b, *, c=1.0):
+    return ggml_rope(a, b, a.shape[-1], 1e4, 1 / c)
+
+
+class MaxText:
+    def __init__(self, min_timescale, max_timescale, embedding_dims=0):
+        self.low, self.high, self.dims = min_timescale, max_timescale, embedding_dims
+    def __call__(self, inputs, position):
+        share = 2 * np.arange(self.dims // 2) / self.dims
+        a = np.asarray(position)[..., None, None] / (self.low * (self.high / self.low) ** share)
+        first, second = np.split(inputs, 2, -1)
+        y = np.concatenate([first * np.cos(a) - second * np.sin(a),
+                            first * np.sin(a) + second * np.cos(a)], -1)
+        return y.astype(inputs.dtype)
+
+
+def megatron(t, freqs, rotary_interleaved=False):
+    parts = (t[..., ::2], t[..., 1::2]) if rotary_interleaved else np.split(t, 2, -1)
+    if rotary_interleaved:
+        rotated = np.stack([-parts[1], parts[0]], -1).reshape(t.shape)
+    else:
+        rotated = np.concatenate([-parts[1], parts[0]], -1)
+    return (t * np.cos(freqs) + rotated * np.sin(freqs)).astype(t.dtype)
+
+
+def megatron_ignores(t, freqs, rotary_interleaved=False):
+    return megatron(t, freqs)
 """
 LONG = "--set short_factor=1,2 --set long_factor=2,8"
+LINEAR = "rope-check -s rope-linear -d 16 --layout half --set factor=4"
+SHIFTED = "--set low_freq_factor=2 --set original_max_position_embeddings=4096"
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("asked", "name"),
     [
-        ("rope-check -s rope-linear -d 16 --layout half --set factor=4", "build_rope_cache"),
-        ("rope-check -s rope-linear -d 16 --layout half --set factor=4", "ggml_rope"),
+        (LINEAR, "build_rope_cache"),
+        (LINEAR, "ggml_rope"),
         ("rope-check -s rope -d 16 --layout half", "ggml_rope"),
         (f"rope-check -s rope-longrope -d 4 --layout half {LONG}", "SuScaledRoPE"),
+        (f"rope-check -s rope-llama3 -d 64 --set factor=32 {SHIFTED}", "llama3"),
+        (f"{LINEAR} --call x,positions,factor", "divided"),
+        (LINEAR, "linear"),
+        ("rope-check -s rope -d 16 --layout half", "megatron"),
+        ("rope-check -s rope -d 16 --layout half", "MaxText"),
         ("check -s alibi --heads 8 --set form=mpt", "alibi"),
     ],
 )
 def test_libraries_names_of_settings_are_given_the_references(asked, name, call, tmp_path):
-    """Those of litgpt, llama.cpp, mlx-lm and transformers, even if they have a default."""
+    """Those of litgpt, mlx-lm, torchtune, MaxText and others, even if they have a default."""
     (tmp_path / "named.py").write_text(NAMED)
     status, out, err = call(*asked.split(), "-l", "64", "--impl", f"./named.py:{name}")
     assert (status, err) == (0, ""), out
@@ -233,6 +287,23 @@ def test_a_factor_that_a_function_ignores_is_a_fault():
     given = {"dim": 32, "layout": "half", "factor": 4.0}
     found = posenc.rope_check("rope-linear", impl=rotate, positions=64, **given)
     assert [why.message for why in found.diagnosis] == ["scaling_factor is ignored"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("asked", "name", "cause"),
+    [
+        ("-s rope -d 16", "megatron_ignores", "layout: rotary_interleaved is ignored"),
+        ("-s rope-llama3 -d 64", "llama3_ignores", "frequency-rule: low_freq_factor is ignored"),
+    ],
+)
+def test_settings_that_a_function_ignores_are_named(asked, name, cause, call, tmp_path):
+    """Angles follow the layout, side by side for interleaved pairs, as Megatron's do."""
+    (tmp_path / "named.py").write_text(NAMED)
+    asked = f"rope-check {asked} --layout half -l 64 --impl ./named.py:{name}"
+    status, out, _ = call(*asked.split())
+    assert status == 1, out
+    assert cause in out
 
 
 @pytest.mark.long

@@ -376,6 +376,31 @@ class RowsOfLastCall:
         return self.kept[1]
 
 
+class TableOfFirstCall:
+    """Keeps the table of its first call, which has too few rows for a longer one."""
+
+    kept = None
+
+    def __call__(self, seq_len):
+        self.kept = sinusoid(np.arange(seq_len)) if self.kept is None else self.kept
+        return self.kept[:seq_len]
+
+
+class ScoresOfFirstCall:
+    """Keeps the scores of its first call."""
+
+    kept = None
+
+    def __call__(self, i, j):
+        self.kept = bias(HEADS, i, j, j - i) if self.kept is None else self.kept
+        return self.kept[:, :i, :j]
+
+
+def added_from_the_first_key(scores):
+    """As in vllm-project/vllm#945: a query after a cache gets the biases of the first one."""
+    return scores + bias(*scores.shape[-3:], 0)
+
+
 def first_biased(scores):
     y, later = scores.copy(), scores[1:]
     y[...] += bias(HEADS, *scores.shape[-2:], scores.shape[-1] - scores.shape[-2])
@@ -389,6 +414,9 @@ def first_biased(scores):
     [
         ("alibi", SlopesOfPowersOfTwo, "heads=12"),
         ("alibi", first_biased, "sequence 2 of two sequences"),
+        ("alibi", added_from_the_first_key, "the last query of 64"),
+        ("alibi", ScoresOfFirstCall, "64 positions after a first call for 32"),
+        ("sinusoidal", TableOfFirstCall, "64 positions after a first call for 32"),
         ("sinusoidal", RowsOfLastCall, "positions of int32 after rows in another order"),
     ],
 )
@@ -741,6 +769,10 @@ class Timesteps:
         return timesteps(scale * np.asarray(timesteps_), dim, 10000, flipped)
 
 
+def whisper(length, channels, max_timescale=10000):
+    return timesteps(np.arange(length), channels, max_timescale)
+
+
 def fairseq(input_ids, padding_idx=1):
     batch, count = input_ids.shape
     at = np.cumsum(input_ids != padding_idx, 1) - 1
@@ -766,6 +798,7 @@ def compute_bias(num_heads, query_length, key_length, past_seen_tokens=0):
         ("sinusoidal", annotated(None), ""),
         ("sinusoidal", fairseq, "padding_idx"),
         ("timestep", Timesteps, "downscale_freq_shift=0"),
+        ("timestep", whisper, ""),
         ("alibi", to_attn, ""),
         ("alibi", lambda i, j: bias(HEADS, i, j, j - i), ""),  # x-transformers
         ("alibi", flash_attention, ""),
