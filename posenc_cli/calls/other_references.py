@@ -82,11 +82,9 @@ class _VariedSetting(Record):
 def _other_sizes(sizes: tuple[int, ...]) -> str:
     """Return the sizes of another grid: sides exchanged, or a square made twice as high."""
     *frames, rows, columns = sizes
-    if rows != columns:
-        rows, columns = columns, rows
-    else:
-        rows, columns = 2 * rows, columns // 2 if columns % 2 == 0 else columns
-    return "x".join(map(str, (*frames, rows, columns)))
+    lower = columns // 2 if columns % 2 == 0 else columns
+    others = (2 * rows, lower) if rows == columns else (columns, rows)
+    return "x".join(map(str, (*frames, *others)))
 
 
 _VARIED_SETTINGS = (
@@ -139,35 +137,30 @@ def try_other_references(tried: Tried) -> None:
 
     It is skipped if the last position is part of every call, unless the function has a grid.
     """
-    form, function = tried.form, tried.function
-    for varied in _VARIED_SETTINGS if form.has("grid") or not function.follows_length else ():
-        names = _names_for(tried, varied)
-        if names:
-            with tried.calls.planned(f"another {varied.parameter}", surely=False, tests=names):
-                tried.calls.fault(_reference_fault(tried, varied, names))
+    if tried.function.follows_length and not tried.form.has("grid"):
+        return
+    for varied in _VARIED_SETTINGS:
+        if names := _names_for(tried, varied):
+            fault = partial(_reference_fault, tried, varied, names)
+            tried.calls.judge(f"another {varied.parameter}", fault, surely=False, tests=names)
 
 
 def _names_for(tried: Tried, varied: _VariedSetting) -> list[str]:
     """Return the function's parameters that depend on a varied one of the reference."""
-    form, process, plain = tried.form, tried.function.process, _is_plain(tried.reference)
+    form, process = tried.form, tried.function.process
     if varied.of_rope:  # a function gets no factor of plain RoPE, which has none
         names = [*process.left_at_default, *(given.name for given in tried.function.parameters)]
+        plain = tried.reference.encoding.bound.scheme.name == "rope"
         return [name for name in names if plain and name in varied.names][:1]
-    parts = varied.names if form.vectors else ("",)
-    parameters = [
+    given = [
         *process.given_parameters,
         *((argument.role, argument.parameter) for argument in form.arguments),
     ]
     return [
         name
-        for role, name in parameters
-        if role in varied.roles and any(part in name for part in parts)
+        for role, name in given
+        if role in varied.roles and (not form.vectors or any(part in name for part in varied.names))
     ]
-
-
-def _is_plain(reference: Reference) -> bool:
-    """Return whether a reference is RoPE without scaling."""
-    return reference.encoding.bound.scheme.name == "rope"
 
 
 def try_parameters(tried: Tried) -> None:
@@ -175,7 +168,7 @@ def try_parameters(tried: Tried) -> None:
 
     A mask may also determine positions, if the function has no parameter for them.
     """
-    calls, batch = tried.calls, _right_batch(tried)
+    judge, batch = tried.calls.judge, _right_batch(tried)
     for given, role in _varied_parameters(tried.function):
         for value in role.varied:
             if value == ADDED and (tried.form.added_mask or tried.form.from_zero):
@@ -184,36 +177,45 @@ def try_parameters(tried: Tried) -> None:
             if role.name in NUMBERS and not isinstance(value, int | float):
                 text = f"{given.name} {NUMBERS[role.name] if value is None else value}"
             surely = role.response == "same" and value != ADDED
-            with calls.planned(text, surely=surely, tests=[given.name]):
-                other = _with_value(tried.function, given.name, role.name, value)
-                called = f"called with {text}: results"
-                fault = _response_fault(tried, other, role, (given.name, value), called)
-                if fault is None and batch is not None and value == role.varied[0]:
-                    fault = _batch_fault(tried, other, batch, text)
-                calls.fault(fault)
+            in_batch = batch if value == role.varied[0] else None
+            fault = partial(_value_fault, tried, given.name, role, value, in_batch, text)
+            judge(text, fault, surely=surely, tests=[given.name])
     for name in _other_offsets(tried):
-        with calls.planned(f"rows placed by {name}", tests=[name]):
-            calls.fault(_offset_fault(tried, name))
+        judge(f"rows placed by {name}", partial(_offset_fault, tried, name), tests=[name])
     for argument in tried.form.arguments:
         if argument.role == "length":
-            with calls.planned(f"a longer {argument.parameter}", tests=[argument.parameter]):
-                calls.fault(_length_fault(tried, argument.parameter))
+            name = argument.parameter
+            judge(f"a longer {name}", partial(_length_fault, tried, name), tests=[name])
+
+
+def _value_fault(
+    tried: Tried,
+    name: str,
+    role: Role,
+    value: float | str | None,
+    batch: Arrangement | None,
+    text: str,
+) -> Irregularity | None:
+    """Return the fault with another value of a parameter, in one sequence or in a batch.
+
+    Raises: InvalidInput if a call fails.
+    """
+    other = _with_value(tried.function, name, role.name, value)
+    fault = _response_fault(tried, other, role, (name, value), f"called with {text}: results")
+    return fault if fault or batch is None else _batch_fault(tried, other, batch, text)
 
 
 def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[str]:
     """Return the parameters that may affect values, and that no judged call varied."""
-    form = function.form
+    form, varying = function.form, {*VARYING, "layer_type"}
+    if form.has("qkv"):
+        varying -= {"key_heads"}
+    if form.has(*TABLES) and not form.chosen:
+        varying -= {"positions", "offset"}
+    if not form.vectors and form.from_zero:  # the length decides how long its tables are
+        varying |= {"length"}
     tested = {*function.found.chosen_by, *calls.tested}
-    # Without positions, the length decides how long its tables are.
-    returns_tables = not form.vectors and form.from_zero
-    for argument in form.arguments:
-        fixed = form.has("qkv") and argument.role == "key_heads"
-        fixed = fixed or (
-            argument.role in ("positions", "offset") and form.has(*TABLES) and not form.chosen
-        )
-        chosen = argument.role == "layer_type" or (argument.role == "length" and returns_tables)
-        if (argument.role in VARYING and not fixed) or chosen:
-            tested.add(argument.parameter)
+    tested |= {argument.parameter for argument in form.arguments if argument.role in varying}
     names = [given.name for given in function.parameters if given.affects_values]
     at_default = [name for name in function.process.left_at_default if name not in calls.tested]
     return [*at_default, *(name for name in names if name not in tested)]
@@ -303,14 +305,6 @@ _BY_AXIS = ("bhnd", "bnhd")
 """Axes of vectors whose tables have the axis of heads at index 1, and at index 2."""
 
 
-def _counts_without_padding(
-    tried: Tried, values: Sequence[NumberArray], x: NumberArray, positions: Integers
-) -> bool:
-    """Return whether positions are counted without the first row, which is padding."""
-    wanted = _joined_results(tried.function, positions[:-1], x[1:])
-    return not tried.differs(np.concatenate(values, axis=1)[1:], wanted)
-
-
 def _length_fault(tried: Tried, name: str) -> Irregularity | None:
     """Return the fault with a longer length than needed; without one, a shorter length must fail.
 
@@ -322,26 +316,23 @@ def _length_fault(tried: Tried, name: str) -> Irregularity | None:
         raise InvalidInput("the length is always that of the call")
     x, positions = _late_rows(tried, first)
     needed = positions.size if form.counted else int(positions[-1]) + 1
-    with_length = partial(_with_value, function, name, "length")
-    longer = with_length(needed + _ROWS)
-    values, plain, last = (
-        _joined_results(*call, x)
-        for call in ((longer, positions), (function, positions), (function, positions + after))
+    longer, shorter = (
+        _with_value(function, name, "length", length) for length in (needed + _ROWS, needed - 2)
     )
-    if all(tried.differs(values, wanted) for wanted in (plain, last)):
+    values = _joined_results(longer, positions, x)
+    plain, last = (_joined_results(function, positions + more, x) for more in (0, after))
+    if tried.differs(values, plain) and tried.differs(values, last):
         message = f"{name} changes the result, which must not depend on it"
-        return Irregularity(
-            Cause.UNKNOWN, message, f"called with {name}={needed + _ROWS}: results change"
-        )
+        text = f"called with {name}={needed + _ROWS}: results change"
+        return Irregularity(Cause.UNKNOWN, message, text)
     if form.from_zero and function.outcome == "tables":
         shapes = [result.shape for result in longer.answers(positions[None])]
-        if any(needed + _ROWS in shape for shape in shapes):
-            return None
-    elif (
-        result_or_none(function, partial(with_length(needed - 2).all_values, x, positions)) is None
-    ):
-        return None
-    raise InvalidInput("its result is as long as x")
+        follows = any(needed + _ROWS in shape for shape in shapes)
+    else:
+        follows = result_or_none(function, partial(shorter.all_values, x, positions)) is None
+    if not follows:
+        raise InvalidInput("its result is as long as x")
+    return None
 
 
 def _right_batch(tried: Tried) -> Arrangement | None:
@@ -369,8 +360,8 @@ def _batch_fault(
     fault = called.fault(f"{batch.text} and {text}")
     if fault is None:
         return None
-    what = f"results for {called.where} of a batch differ from single calls"
-    what = what if fault.message == NO_MAP else fault.message
+    unnamed = f"results for {called.where} of a batch differ from single calls"
+    what = unnamed if fault.message == NO_MAP else fault.message
     return replace(fault, message=f"with {text}, {what}")
 
 
@@ -402,10 +393,12 @@ def _response_fault(
         message = f"{name} is ignored: results are float16, not float32"
         fault = Irregularity(Cause.TABLE_PRECISION, message, f"{called} are float16")
         return fault if values[0].dtype == np.float16 else None
-    same = not any(tried.differs(*pair) for pair in _compared_parts(tried, values, plain, value))
-    may_place = value == LEFT_PADDED and not tried.form.has("positions")
-    if same or (may_place and _counts_without_padding(tried, values, x[late], positions[late])):
+    if not any(tried.differs(*pair) for pair in _compared_parts(tried, values, plain, value)):
         return None
+    if value == LEFT_PADDED and not tried.form.has("positions"):  # it may count without padding
+        wanted = _joined_results(tried.function, positions[late][:-1], x[late][1:])
+        if not tried.differs(np.concatenate(values, axis=1)[1:], wanted):
+            return None
     lengths = [np.linalg.norm(np.concatenate(results), axis=1) for results in (values, plain)]
     if value == ADDED and tried.differs(*lengths):
         raise InvalidInput("it requires a mask of rows")
@@ -423,7 +416,8 @@ def _changed_response_fault(
 ) -> Irregularity | None:
     """Return the fault with a value that must change the results of ``late`` rows.
 
-    ``varied`` are the required response, the parameter and the value.
+    ``varied`` are the required response, the parameter and the value. A scale of scores may
+    multiply only one of q and k.
 
     Raises: InvalidInput if the call fails.
     """
@@ -431,17 +425,17 @@ def _changed_response_fault(
     x, positions = _vectors_and_positions(tried, tried.last)
     called, parts = f"called with {name}={value}: results", _compared_parts(tried, values, plain)
     same = [not tried.differs(*pair) for pair in parts]
-    if any(same) and not _is_scaled(tried, parts, same, value):
+    changed = [pair for pair, unchanged in zip(parts, same, strict=True) if not unchanged]
+    scaled = all(not tried.differs(one, before * np.float32(value or 0)) for one, before in changed)
+    if all(same) or (any(same) and not scaled):
         of = "" if all(same) else f" for {'qk'[same.index(True)]}"
         text = f"{called} do not change"
         return Irregularity(Cause.UNKNOWN, f"{name} is ignored{of}", text)
     before = _input_planes(tried, x[late])
     wanted = tried.planes(plain).conj() * before / before.conj()
     if response == "inverse" and _planes_differ(tried, tried.planes(values), wanted):
-        message = f"{name}={value} does not rotate back"
-        return Irregularity(
-            Cause.DIRECTION, message, f"{called} are not rotated by the opposite angles"
-        )
+        text = f"{called} are not rotated by the opposite angles"
+        return Irregularity(Cause.DIRECTION, f"{name}={value} does not rotate back", text)
     from_zero = _joined_results(other, positions, x)[late]
     if not tried.differs(np.concatenate(values, axis=1), from_zero):
         return None
@@ -462,19 +456,6 @@ def _compared_parts(
         pairs = [(np.concatenate(values, axis=1), np.concatenate(plain, axis=1))]
     rows = slice(value in (LEFT_PADDED, ADDED), -1 if value == PADDED else None)
     return [(result[rows], other[rows]) for result, other in pairs]
-
-
-def _is_scaled(
-    tried: Tried,
-    parts: Sequence[tuple[NumberArray, NumberArray]],
-    same: Sequence[bool],
-    value: float | str | None,
-) -> bool:
-    """Return whether the value multiplies only one of q and k, as a scale of scores does."""
-    others = [pair for pair, unchanged in zip(parts, same, strict=True) if not unchanged]
-    return bool(others) and not any(
-        tried.differs(values, plain * np.float32(value or 0)) for values, plain in others
-    )
 
 
 def _reference_fault(
@@ -558,25 +539,24 @@ def _matches(tried: Tried, used: Reference, wanted: Reference) -> bool:
 
     Raises: InvalidInput if the call fails.
     """
-    function, grid = tried.function, tried.form.has("grid")
-    x, positions = _vectors_and_positions(tried, prod(used.grid or ()) - 1 if grid else _ROWS)
+    function, pairing = tried.function, tried.pairing
+    last = prod(used.grid or ()) - 1 if tried.form.has("grid") else _ROWS
+    x, positions = _vectors_and_positions(tried, last)
     with function.on(used):
         if function.outcome == "frequencies":
             rates = function.returned(positions)[0].values.reshape(-1)
             return rates.size == wanted.pairs and not tried.differs(rates, wanted.frequencies)
         parts = function.all_values(x, positions)
-    pairing = tried.pairing
     if pairing is not None and (
         pairing.pairs != wanted.pairs or parts[0].shape[1] <= max(pairing.second)
     ):
         return False  # other pairs, or tables of fewer dimensions
-    values = tried.planes(parts)
-    if wanted.grid is not None and grid:
-        positions = positions % prod(wanted.grid)
+    if tried.form.has("grid"):
+        positions = positions % prod(wanted.grid or ())
     before = _input_planes(tried, x)
     results = max(1, before.shape[1] // wanted.pairs)
     factors = np.tile(wanted.cells(positions, FLOAT64), (1, results)) * before
-    return not _planes_differ(tried, values, factors)
+    return not _planes_differ(tried, tried.planes(parts), factors)
 
 
 def _vectors_and_positions(tried: Tried, last: int) -> tuple[NumberArray, Integers]:
@@ -597,8 +577,5 @@ def _input_planes(tried: Tried, x: NumberArray) -> ComplexRows:
 
 def _planes_differ(tried: Tried, values: ComplexRows, wanted: ComplexRows) -> bool:
     """Return whether complex pairs differ from those wanted; tables may repeat each value."""
-    if values.shape[1] % wanted.shape[1]:
-        return True
-    wanted = np.tile(wanted, (1, values.shape[1] // wanted.shape[1]))
-    planes = [np.ascontiguousarray(array).view(np.float64) for array in (values, wanted)]
-    return tried.differs(planes[0], planes[1])
+    times, more = divmod(values.shape[1], wanted.shape[1])
+    return more > 0 or tried.differs(values, np.tile(wanted, (1, times)))

@@ -86,15 +86,18 @@ class PlannedCalls:
 
     @contextlib.contextmanager
     def planned(
-        self, text: str, *, surely: bool = True, tests: Sequence[str] = ()
+        self, text: str, *, surely: bool = True, refusable: bool = True, tests: Sequence[str] = ()
     ) -> Iterator[None]:
         """Run a call, described by ``text``, and its comparison, which ``tests`` some parameters.
 
-        A crash is a fault if callers ``surely`` make such calls.
+        A crash is a fault if callers ``surely`` make such calls. Every function must support a call
+        that is not ``refusable``: its error ends the check.
         """
         try:
             yield
         except InvalidInput as error:
+            if not refusable:
+                raise
             self._function.revive()
             self.skip(text, self._function.process.reason(error))
             if surely:
@@ -134,6 +137,17 @@ class PlannedCalls:
         """Record a fault, if there is one."""
         self.faults += filter(None, [fault])
 
+    def judge(
+        self,
+        text: str,
+        call: Callable[[], Irregularity | None],
+        *,
+        surely: bool = True,
+        tests: Sequence[str] = (),
+    ) -> None:
+        """Record the fault that a call and its comparison return."""
+        self.fault(self.attempt(text, call, surely=surely, tests=tests))
+
 
 def result_or_none(function: ServedFunction, call: Callable[[], _Compared]) -> _Compared | None:
     """Return the result of a call, or None if it fails."""
@@ -165,31 +179,26 @@ def compare_patterns(
 
     Raises: InvalidInput if a call fails that is surely supported.
     """
-    wrong = False
+    before = len(calls.faults)
     for pattern in patterns:
-        if (pattern.last and wrong) or not pattern.when(tried):
+        if (pattern.last and len(calls.faults) > before) or not pattern.when(tried):
             continue
         text = pattern.text(tried)
         if pattern.long and tried.slow:
             calls.skip(text, SLOW)
             continue
-        planned = calls.planned(text, surely=not pattern.rare)
-        with contextlib.nullcontext() if pattern.surely else planned:
+        with calls.planned(text, surely=not pattern.rare, refusable=not pattern.surely):
             faults = (_fault(text, pair, differs) for pair in pattern.pairs(tried))
-            if fault := next(filter(None, faults), None):
-                calls.fault(fault)
-                wrong = True
-        if pattern.surely:
-            calls.tried.append(text)
+            calls.fault(next(filter(None, faults), None))
 
 
 def _fault(text: str, pair: _Pair | Irregularity, differs: Differs) -> Irregularity | None:
     """Return the fault of a call that ``text`` describes, or None if both results are equal."""
     if isinstance(pair, Irregularity):
         return pair
-    values, wanted, *alike = pair
-    if not differs(values, wanted, *alike):
+    if not differs(*pair):
         return None
+    values, wanted = pair[:2]
     off, first = np.abs(values - wanted).max(), _first_differing_row(values, wanted, differs)
     rows = f", first at row {first}" if len(values) > 1 else ""
     evidence = f"called with {text}: results differ from other calls by up to {off:.2g}{rows}"
@@ -315,11 +324,11 @@ def _very_long_call(tried: _Sequence) -> Iterator[_Pair]:
         cycle = next(n for n in range(tried.count, 1, -1) if all(end % n for end in _ENDS))
         repeated = np.resize(np.arange(cycle), LONG)
         yield tried.rows(repeated, repeated), tried.whole[repeated]
-        return
-    count = min(LONG, tried.context)
-    values = tried.run(count)
-    yield values[: tried.count], tried.whole
-    yield values[-2:], tried.run(2, count - 2)
+    else:
+        count = min(LONG, tried.context)
+        values = tried.run(count)
+        yield values[: tried.count], tried.whole
+        yield values[-2:], tried.run(2, count - 2)
 
 
 _PATTERNS = (
