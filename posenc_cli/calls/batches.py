@@ -101,11 +101,6 @@ class BatchResult(Record):
         x, values = (array.reshape(-1, array.shape[3]) for array in (self.x, self.values))
         return MadeCall(self.places.reshape(-1), x, lambda: values)
 
-    def read(self, reference: Reference) -> Integers | None:
-        """Return the positions (b, h, n) that rows are rotated at; None if one cannot be read."""
-        read = RowReader(reference, self.dtype).positions(self._call)
-        return None if read is None else read.reshape(self.places.shape)
-
     def follows_places(self, reference: Reference) -> bool:
         """Return whether one factor for each pair and position gives all heads.
 
@@ -120,6 +115,11 @@ class BatchResult(Record):
         factors = (of_place @ (after * before.conj())) / (of_place @ np.square(np.abs(before)))
         advance = np.abs(np.diff(factors, axis=0)).max(axis=1) > _ADVANCE
         return bool(advance.all()) and not vectors_differ(factors[index] * before, after)
+
+    def read(self, reference: Reference) -> Integers | None:
+        """Return the positions (b, h, n) that rows are rotated at; None if one cannot be read."""
+        read = RowReader(reference, self.dtype).positions(self._call)
+        return None if read is None else read.reshape(self.places.shape)
 
 
 class BatchCall:
@@ -144,8 +144,7 @@ class BatchCall:
         alone: Alone | None = None,
         other: str = "",
     ) -> None:
-        self._function, self._separate_positions = function, len(positions) > 1
-        self._other = other
+        self._function, self._other = function, other
         results = function.process.rotated(form, positions, given)
         self.parts = []
         for which, (vectors, result) in enumerate(zip(given, results, strict=True)):
@@ -170,12 +169,6 @@ class BatchCall:
         shown = [positions for positions in read if positions is not None]
         return shown if len(shown) == len(read) else []
 
-    @cached_property
-    def follows_places(self) -> bool:
-        """Whether all heads of the wrong results follow positions in the same way."""
-        reference = self._function.process.reference
-        return all(part.follows_places(reference) for part in self.wrong)
-
     @property
     def by_head(self) -> bool:
         """Whether rows of one position are rotated at positions that differ between heads."""
@@ -197,15 +190,18 @@ class BatchCall:
     def proves_support(self) -> bool:
         """Whether the function surely supports such calls.
 
-        It does if any head is right, if several sequences are returned unchanged, if heads are
-        alike and the positions of a sequence increase, or if all heads follow positions in the same
-        way. In a call with positions for each sequence, the rows may be rotated at any of these.
+        It does if any head is right, if only unrotated dimensions are wrong, or if all heads follow
+        positions in the same way.
         """
-        if not all(part.wrong.all() for part in self.parts) or self.rotates or self.follows_places:
+        if self.rotates or not all(part.wrong.all() for part in self.parts):
             return True
-        advance = all((np.diff(positions, axis=2) > 0).all() for positions in self.read)
-        moved = bool(self.read) and not self.by_head and (self._separate_positions or advance)
-        return len(self.parts[0].x) > 1 and (self.unrotated or moved)
+        reference = self._function.process.reference
+        return all(part.follows_places(reference) for part in self.wrong)
+
+    @property
+    def advances(self) -> bool:
+        """Whether the positions of the rows of each head increase, as far as they can be read."""
+        return all((np.diff(positions, axis=2) > 0).all() for positions in self.read)
 
     def proves_other_shape(self, form: CallForm, usual: CallForm) -> bool:
         """Return whether the function surely supports the shape that an argument has only here.
@@ -219,9 +215,10 @@ class BatchCall:
             return self.rotates or self.unrotated or bool(self.read)
         if form.axes != usual.axes:
             return self.rotates or ("b" not in form.axes and self.proves_support)
+        if not form.has(*TABLES):
+            return self.proves_support or self.unrotated or (bool(self.read) and self.advances)
         stay = [(part.values == part.x) & (part.alone != part.x) for part in self.parts]
-        rotates_all = not any(still.all(axis=(0, 1, 2)).any() for still in stay)
-        return self.proves_support or (form.has(*TABLES) and rotates_all)
+        return self.proves_support or not any(still.all(axis=(0, 1, 2)).any() for still in stay)
 
     @property
     def where(self) -> str:
@@ -275,8 +272,10 @@ class BatchCall:
 
         Raises: InvalidInput.
         """
-        joined = np.concatenate([x.reshape(len(x), -1), places], axis=1)
-        _, once, order = np.unique(joined, axis=0, return_index=True, return_inverse=True)
+        keys = [vectors.tobytes() + at.tobytes() for vectors, at in zip(x, places, strict=True)]
+        last = {key: place for place, key in enumerate(keys)}
+        order = {key: number for number, key in enumerate(last)}
+        once = list(last.values())
         blocks = list(zip(x[once], places[once], strict=True))
         rows = places[once].size
         if self._function.form.any_rows:
@@ -284,7 +283,7 @@ class BatchCall:
             some = np.minimum(np.arange(1 << (rows - 1).bit_length()), rows - 1)
             blocks = [(np.concatenate(x[once])[some], np.concatenate(places[once])[some])]
         values = np.concatenate([self._function.values(*block, which) for block in blocks])[:rows]
-        rotated: NumberArray = values.reshape(-1, *x.shape[1:])[order.reshape(-1)]
+        rotated: NumberArray = values.reshape(-1, *x.shape[1:])[[order[key] for key in keys]]
         return rotated
 
 
@@ -345,12 +344,15 @@ def try_batches(tried: Tried) -> None:
 def _is_supported(tried: Tried, arrangement: Arrangement, batch: BatchCall) -> bool:
     """Return whether a function supports a call, so that each wrong head is its fault.
 
-    If one head alone is right and several are not, the function mixes heads.
+    It does if one sequence is right in these axes, unless it counts the rows of all sequences that
+    share positions, as vLLM's functions do. If one head alone is right and several are not, the
+    function mixes heads.
     """
     if batch.proves_support or surely_supported(arrangement, tried.form):
         return True
-    mixes = arrangement.places == 1 and not _one_is_right(tried, arrangement)
-    return mixes and _one_is_right(tried, arrangement, heads=1)
+    if _one_is_right(tried, arrangement):
+        return arrangement.places > 1 or batch.advances
+    return arrangement.places == 1 and _one_is_right(tried, arrangement, heads=1)
 
 
 def _is_dropped(arrangement: Arrangement, error: InvalidInput | None) -> bool:
@@ -398,8 +400,14 @@ def _one_is_right(tried: Tried, arrangement: Arrangement, *, heads: int = 0) -> 
     It has ``heads`` heads, or as many as the arrangement.
     """
     heads = heads or arrangement.heads
-    one = replace(arrangement, sequences=1, places=1, heads=heads, key_heads=heads)
-    call = partial(called_together, tried.function, one, tried.differs)
+    return is_right(
+        tried, replace(arrangement, sequences=1, places=1, heads=heads, key_heads=heads)
+    )
+
+
+def is_right(tried: Tried, arrangement: Arrangement) -> bool:
+    """Return whether a call succeeds and all its heads are right."""
+    call = partial(called_together, tried.function, arrangement, tried.differs)
     batch = result_or_none(tried.function, call)
     return batch is not None and not batch.wrong
 
@@ -543,7 +551,7 @@ def try_keys(tried: Tried) -> None:
     Also call it with fewer rows of q than of k, and with more heads of q if its form allows.
     """
     form, calls, positions = tried.form, tried.calls, _FIRST + np.arange(_KEYS)[None]
-    name = next((given.parameter for given in form.arguments if given.role == "k_positions"), "")
+    name = form.parameter_of("k_positions")
     if not name or not tried.takes_batches:
         return
     roles = [form.arguments[place].role for place in form.vectors]
@@ -571,10 +579,10 @@ def try_table_batches(tried: Tried) -> None:
     for text, other in other_shapes(form) if positions.size else ():
         calls.judge(text, partial(_table_fault, tried, other, positions, text), surely=False)
     several = "positions of several sequences in one call"
-    separate = "b" in form.position_axes
     if not tried.takes_batches:
         calls.skip(several, untested=[several])
         return
+    separate = "b" in form.position_axes
     if not separate:
         form = replace(form, position_axes=form.position_axes.replace("n", "bn"))
     square, fewer = Arrangement(form, 1, 1, 1, 1, 1).square.rows, distinct_sizes(form)[0]
@@ -583,10 +591,11 @@ def try_table_batches(tried: Tried) -> None:
         positions = np.add.outer(STARTS[:sequences], np.arange(rows))
         positions[-1] += tried.last - positions[-1, -1]  # low frequencies show in the last ones
         calls.judge(text, partial(_table_fault, tried, form, positions, text), surely=False)
-        if calls.faults or text not in calls.tried:
-            break
-    if not (calls.faults or text in calls.tried):
-        calls.untested += [several] * (separate or form.position_parameter == "position_ids")
+        if calls.faults:
+            return
+        if text not in calls.tried:
+            calls.untested += [several] * (separate or form.position_parameter == "position_ids")
+            return
 
 
 def _text_positions(tried: Tried) -> Integers:

@@ -17,7 +17,7 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.calls.arrangements import Arrangement, arrangements
-from posenc_cli.calls.batches import called_together
+from posenc_cli.calls.batches import called_together, is_right
 from posenc_cli.calls.call_form import Argument
 from posenc_cli.calls.function_trial import NO_MAP, Irregularity
 from posenc_cli.calls.further_calls import Tried, faults_in_half, random_vectors, rounded_positions
@@ -177,32 +177,19 @@ def try_parameters(tried: Tried) -> None:
             if role.name in NUMBERS and not isinstance(value, int | float):
                 text = f"{given.name} {NUMBERS[role.name] if value is None else value}"
             surely = role.response == "same" and value != ADDED
-            in_batch = batch if value == role.varied[0] else None
-            fault = partial(_value_fault, tried, given.name, role, value, in_batch, text)
-            judge(text, fault, surely=surely, tests=[given.name])
+            with tried.calls.planned(text, surely=surely, tests=[given.name]):
+                other = _with_value(tried.function, given.name, role.name, value)
+                called = f"called with {text}: results"
+                fault = _response_fault(tried, other, role, (given.name, value), called)
+                if fault is None and batch is not None and value == role.varied[0]:
+                    fault = _batch_fault(tried, other, batch, text)
+                tried.calls.fault(fault)
     for name in _other_offsets(tried):
         judge(f"rows placed by {name}", partial(_offset_fault, tried, name), tests=[name])
     for argument in tried.form.arguments:
         if argument.role == "length":
             name = argument.parameter
             judge(f"a longer {name}", partial(_length_fault, tried, name), tests=[name])
-
-
-def _value_fault(
-    tried: Tried,
-    name: str,
-    role: Role,
-    value: float | str | None,
-    batch: Arrangement | None,
-    text: str,
-) -> Irregularity | None:
-    """Return the fault with another value of a parameter, in one sequence or in a batch.
-
-    Raises: InvalidInput if a call fails.
-    """
-    other = _with_value(tried.function, name, role.name, value)
-    fault = _response_fault(tried, other, role, (name, value), f"called with {text}: results")
-    return fault if fault or batch is None else _batch_fault(tried, other, batch, text)
 
 
 def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[str]:
@@ -231,36 +218,23 @@ def _other_offsets(tried: Tried) -> list[str]:
     return [given.name for given in others if given.name != form.position_parameter]
 
 
-def _late_rows(tried: Tried, first: int = _OFFSET) -> tuple[NumberArray, Integers]:
-    """Return random vectors, and their positions from ``first`` on.
-
-    Raises: InvalidInput if there are none.
-    """
-    x, positions = _vectors_and_positions(tried, tried.last)
-    if positions.size <= first:
-        raise InvalidInput("there are too few positions")
-    return x[first:], positions[first:]
-
-
 def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
     """Return the fault of rows whose positions come from another parameter.
 
     Raises: InvalidInput if the call fails.
     """
     form, function = tried.form, tried.function
-    offset = Argument("offset", name, name)
     arguments = tuple(
-        offset if argument.parameter == form.position_parameter else argument
+        Argument("offset", name, name)
+        if argument.parameter == form.position_parameter
+        else argument
         for argument in form.arguments
     )
-    other = function.varied(
-        last=function.last, form=replace(form, arguments=arguments, position_axes="")
-    )
-    x, positions = _late_rows(tried)
-    wanted, values, first = (
-        _joined_results(*call, x)
-        for call in ((function, positions), (other, positions), (function, positions - _OFFSET))
-    )
+    placed = replace(form, arguments=arguments, position_axes="")
+    other = function.varied(last=function.last, form=placed)
+    x, positions = _vectors_and_positions(tried, tried.last, first=_OFFSET)
+    values = _joined_results(other, positions, x)
+    wanted, first = (_joined_results(function, positions - more, x) for more in (0, _OFFSET))
     if not tried.differs(values, wanted):
         return None
     how = "places rows at other positions" if tried.differs(values, first) else "is ignored"
@@ -314,7 +288,7 @@ def _length_fault(tried: Tried, name: str) -> Irregularity | None:
     first, after = (0, _ROWS) if form.from_zero else (_OFFSET, 0)  # its rows may end at the length
     if function.follows_length:
         raise InvalidInput("the length is always that of the call")
-    x, positions = _late_rows(tried, first)
+    x, positions = _vectors_and_positions(tried, tried.last, first=first)
     needed = positions.size if form.counted else int(positions[-1]) + 1
     longer, shorter = (
         _with_value(function, name, "length", length) for length in (needed + _ROWS, needed - 2)
@@ -337,15 +311,10 @@ def _length_fault(tried: Tried, name: str) -> Irregularity | None:
 
 def _right_batch(tried: Tried) -> Arrangement | None:
     """Return the fullest batch of sequences in which the function is right, or None."""
-    function = tried.function
     if not tried.rotates or not tried.takes_batches:
         return None
-    for arrangement in arrangements(tried.form):
-        call = partial(called_together, function, arrangement, tried.differs)
-        batch = result_or_none(function, call) if arrangement.sequences > 1 else None
-        if batch is not None and not batch.wrong:
-            return arrangement
-    return None
+    several = (one for one in arrangements(tried.form) if one.sequences > 1)
+    return next((one for one in several if is_right(tried, one)), None)
 
 
 def _batch_fault(
@@ -505,20 +474,19 @@ def _other_reference(reference: Reference, varied: _VariedSetting) -> tuple[Refe
         raise InvalidInput(f"{bound.scheme.name} has no other {name}")
     if name == "grid" and given.get("axes"):
         raise InvalidInput("the coordinates come from a file")
-    value = varied.other(given[name])
-    bound = bound.scheme.bind({**given, name: value})
+    given[name] = varied.other(given[name])
+    bound = bound.scheme.bind(given)
     coordinates = reference.coordinates
-    if reference.axes and bound.rotation.waves.coordinates is None:  # a model's video has some
-        placed = bound.scheme.bind({**given, name: value, "axes": "of a video"})
-        axes = placed.rotation.waves.coordinates
-        assert coordinates is not None
-        assert axes is not None
-        waves = replace(
-            bound.rotation.waves, coordinates=replace(axes, at=coordinates.at, file=None)
-        )
+    if (
+        coordinates is not None and bound.rotation.waves.coordinates is None
+    ):  # a model's video has some
+        placed = bound.scheme.bind({**given, "axes": "of a video"}).rotation.waves
+        assert placed.coordinates is not None
+        axes = replace(placed.coordinates, at=coordinates.at, file=None)
+        waves = replace(bound.rotation.waves, coordinates=axes)
         bound = replace(bound, content=replace(bound.rotation, waves=waves))
     other = Reference(replace(reference.encoding, bound=bound), reference.engine)
-    return other, as_text(value).replace("x", "×")
+    return other, as_text(given[name]).replace("x", "×")
 
 
 def _possible_pairings(
@@ -559,10 +527,19 @@ def _matches(tried: Tried, used: Reference, wanted: Reference) -> bool:
     return not _planes_differ(tried, tried.planes(parts), factors)
 
 
-def _vectors_and_positions(tried: Tried, last: int) -> tuple[NumberArray, Integers]:
-    """Return random vectors and their positions: those of all rows of a grid, or some."""
+def _vectors_and_positions(
+    tried: Tried, last: int, *, first: int = 0
+) -> tuple[NumberArray, Integers]:
+    """Return random vectors and their positions: those of all rows of a grid, or some.
+
+    They begin at ``first``.
+
+    Raises: InvalidInput if there are none.
+    """
     rows = last + 1 if tried.form.has("grid") else min(_ROWS, last + 1)
-    return random_vectors(rows, tried.form.columns), np.arange(rows)
+    if rows <= first:
+        raise InvalidInput("there are too few positions")
+    return random_vectors(rows, tried.form.columns)[first:], np.arange(first, rows)
 
 
 def _input_planes(tried: Tried, x: NumberArray) -> ComplexRows:

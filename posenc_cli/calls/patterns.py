@@ -157,13 +157,13 @@ def result_or_none(function: ServedFunction, call: Callable[[], _Compared]) -> _
 class Pattern(Record):
     """A kind of calls: when it applies, and which results must be equal.
 
-    ``pairs`` yields results with what they must equal, or a fault. If a call is ``surely``
-    supported, its error ends the check. A ``last`` row is compared only if all rows before it are
-    right, and a ``long`` row only if a call of the sequence is fast. A ``rare`` row may end the
-    process.
+    ``text`` describes it, or is a function that does. ``pairs`` yields results with what they must
+    equal, or a fault. If a call is ``surely`` supported, its error ends the check. A ``last`` row
+    is compared only if all rows before it are right, and a ``long`` row only if a call of the
+    sequence is fast. A ``rare`` row may end the process.
     """
 
-    text: Callable[[Any], str]
+    text: str | Callable[[Any], str]
     pairs: Callable[[Any], Iterable[_Pair | Irregularity]]
     when: Callable[[Any], bool]
     surely: bool = False
@@ -183,7 +183,7 @@ def compare_patterns(
     for pattern in patterns:
         if (pattern.last and len(calls.faults) > before) or not pattern.when(tried):
             continue
-        text = pattern.text(tried)
+        text = pattern.text if isinstance(pattern.text, str) else pattern.text(tried)
         if pattern.long and tried.slow:
             calls.skip(text, SLOW)
             continue
@@ -343,7 +343,7 @@ _PATTERNS = (
     ),
     *(
         Pattern(
-            partial(lambda few, _: f"a call of {rows_text({few})}", few),
+            f"a call of {rows_text({few})}",
             partial(_short_call, few),
             partial(lambda few, tried: tried.form.from_zero and few < tried.count, few),
             last=True,
@@ -360,7 +360,7 @@ _PATTERNS = (
         long=True,
     ),
     Pattern(
-        lambda _: "single rows far from the first",
+        "single rows far from the first",
         # Powers of two that at least two positions follow.
         lambda tried: _far_rows(
             [2**n for n in range(8, tried.context.bit_length()) if 2**n + 1 < tried.context], tried
@@ -368,9 +368,9 @@ _PATTERNS = (
         lambda tried: not tried.form.from_zero and tried.context > _FIRST_FAR,
         last=True,
     ),
-    Pattern(lambda _: "packed sequences", _packed, lambda tried: tried.form.any_rows),
+    Pattern("packed sequences", _packed, lambda tried: tried.form.any_rows),
     Pattern(
-        lambda _: "rows in another order",
+        "rows in another order",
         _reordered,
         # An offset cannot choose rows of longer tables in another order.
         lambda tried: tried.form.any_rows and not (tried.form.chosen and tried.form.has("offset")),
@@ -387,7 +387,7 @@ _PATTERNS = (
         long=True,
     ),
     Pattern(
-        lambda _: "the last row alone",  # last: it fills a cache
+        "the last row alone",  # last: it fills a cache
         lambda tried: _far_rows([tried.context - 2], tried),
         lambda tried: not tried.form.from_zero and tried.context > _FIRST_FAR,
         last=True,
