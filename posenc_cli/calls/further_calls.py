@@ -109,17 +109,19 @@ class Tried(Record):
         """Whether it rotates vectors, and has no parameter of grid sizes."""
         return self.function.outcome == "vectors" and not self.form.has("grid")
 
-    def planes(self, parts: Sequence[NumberArray]) -> ComplexRows:
+    def planes(self, parts: Sequence[NumberArray], *, given: bool = False) -> ComplexRows:
         """Return the dimension pairs of results as complex numbers; for tables, cosine and sine.
 
-        Shape: (n, pairs), or (n, 2 pairs) for two results or for tables with each value twice.
+        With ``given`` they are those of the vectors that were given. Shape: (n, pairs), or
+        (n, 2 pairs) for two results or for tables with each value twice.
         """
         pairing = self.pairing
         if self.function.outcome == "tables":
             factors: ComplexRows = parts[0] + 1j * parts[1].astype(np.float64)
             return factors if pairing is None else factors[:, [*pairing.first, *pairing.second]]
         assert pairing is not None
-        first, second = list(pairing.out_first), list(pairing.out_second)
+        columns = (pairing.out_first, pairing.out_second)
+        first, second = map(list, (pairing.first, pairing.second) if given else columns)
         return np.concatenate(
             [part[:, first] + 1j * part[:, second].astype(np.float64) for part in parts], axis=1
         )

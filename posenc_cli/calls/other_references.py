@@ -546,10 +546,7 @@ def _input_planes(tried: Tried, x: NumberArray) -> ComplexRows:
     """Return the dimension pairs of the given vectors as complex numbers; 1 for tables."""
     if tried.function.outcome == "tables":
         return np.ones((len(x), 1), complex)
-    assert tried.pairing is not None
-    first, second = tried.pairing.first, tried.pairing.second
-    before = replace(tried, pairing=replace(tried.pairing, out_first=first, out_second=second))
-    return before.planes([x, other_vectors(x)][: tried.function.results])
+    return tried.planes([x, other_vectors(x)][: tried.function.results], given=True)
 
 
 def _planes_differ(tried: Tried, values: ComplexRows, wanted: ComplexRows) -> bool:
