@@ -39,9 +39,9 @@ from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from posenc_cli.calls.answers import Differs, Returned
+    from posenc_cli.calls.answers import Differs
     from posenc_cli.calls.call_form import CallForm
     from posenc_cli.calls.further_calls import Tried
     from posenc_cli.calls.serving import ServedFunction
@@ -101,11 +101,6 @@ class BatchResult(Record):
         x, values = (array.reshape(-1, array.shape[3]) for array in (self.x, self.values))
         return MadeCall(self.places.reshape(-1), x, lambda: values)
 
-    def read(self, reference: Reference) -> Integers | None:
-        """Return the positions (b, h, n) that rows are rotated at; None if one cannot be read."""
-        read = RowReader(reference, self.dtype).positions(self._call)
-        return None if read is None else read.reshape(self.places.shape)
-
     def follows_places(self, reference: Reference) -> bool:
         """Return whether one factor for each pair and position gives all heads.
 
@@ -114,49 +109,23 @@ class BatchResult(Record):
         """
         before, after = RowReader(reference, self.dtype).factors(self._call)  # (rows, pairs)
         places, index = np.unique(self._call.positions, return_inverse=True)
-        of_place = (index == np.arange(places.size)[:, None]).astype(np.float64)  # (places, rows)
-        factors = (of_place @ (after * before.conj())) / (of_place @ np.square(np.abs(before)))
         if self.x.shape[1] == 1 or places.size == 1:
             return False
+        of_place = (index == np.arange(places.size)[:, None]).astype(np.float64)  # (places, rows)
+        factors = (of_place @ (after * before.conj())) / (of_place @ np.square(np.abs(before)))
         advance = np.abs(np.diff(factors, axis=0)).max(axis=1) > _ADVANCE
-        found, right = (
-            np.ascontiguousarray(planes).view(np.float64)
-            for planes in (factors[index] * before, after)
-        )
-        return bool(advance.all()) and not vectors_differ(found, right)
+        return bool(advance.all()) and not vectors_differ(factors[index] * before, after)
 
-
-def _compared_result(
-    which: int,
-    given: NumberArray,
-    result: Returned,
-    positions: Integers,
-    alone: Callable[[NumberArray, Integers], NumberArray],
-    *,
-    differs: Differs,
-) -> BatchResult:
-    """Return a result (b, n, h, d), compared with the rotation of each head alone.
-
-    Raises: InvalidInput if its rows are not those of the given vectors.
-    """
-    x, values = (array.swapaxes(1, 2) for array in (given, result.values))  # (b, h, n, d)
-    if values.shape[2] != x.shape[2]:
-        raise InvalidInput("the results have other shapes than q and k")
-    x = np.repeat(x, values.shape[1] // x.shape[1], axis=1)
-    rows = np.broadcast_to(positions[:, None], x.shape[:3])
-    of_heads, given_heads, rows_of_heads = (
-        array.reshape(-1, *array.shape[2:]) for array in (values, x, rows)
-    )  # (b · h, …)
-    expected = alone(given_heads, rows_of_heads)
-    wrong = np.array([differs(*pair) for pair in zip(of_heads, expected, strict=True)])
-    parts = x, values, expected.reshape(x.shape), wrong.reshape(x.shape[:2])
-    return BatchResult(which, rows, *parts, result.dtype)
+    def read(self, reference: Reference) -> Integers | None:
+        """Return the positions (b, h, n) that rows are rotated at; None if one cannot be read."""
+        read = RowReader(reference, self.dtype).positions(self._call)
+        return None if read is None else read.reshape(self.places.shape)
 
 
 class BatchCall:
     """A call with vectors (b, n, h, d) for each result, and the results of each head alone.
 
-    ``positions`` (p, n) are those of the call, ``places`` those of each result if they differ.
+    ``positions`` (p, n) are those of the call; those of q or k are in ``given`` if they differ.
     ``other`` is an argument that has another shape than in all other calls, in words.
     ``alone(which, x, places)`` returns the rotation of vectors (k, n, d) at positions (k, n); by
     default it calls the function with one head.
@@ -169,29 +138,28 @@ class BatchCall:
         function: ServedFunction,
         form: CallForm,
         positions: Integers,
-        given: Sequence[NumberArray],
+        given: Sequence[Vectors],
         differs: Differs,
         *,
-        places: Sequence[Integers] = (),
         alone: Alone | None = None,
         other: str = "",
     ) -> None:
-        self._function, self._separate_positions = function, len(positions) > 1
-        self._other = other
-        alone = alone or self._rotated_alone
-        places_of_results = places or (None,) * len(given)
-        vectors = [
-            Vectors(x, x.shape[1], positions=places_of_x)
-            for x, places_of_x in zip(given, places_of_results, strict=True)
-        ]
-        results = function.process.rotated(form, positions, vectors)
+        self._function, self._other = function, other
+        results = function.process.rotated(form, positions, given)
         self.parts = []
-        for which, result in enumerate(results):
-            at = (*places, *[positions] * 2)[which]
-            part = _compared_result(
-                which, given[which], result, at, partial(alone, which), differs=differs
-            )
-            self.parts.append(part)
+        for which, (vectors, result) in enumerate(zip(given, results, strict=True)):
+            x, values = (one.values.swapaxes(1, 2) for one in (vectors, result))  # (b, h, n, d)
+            if values.shape[2] != x.shape[2]:
+                raise InvalidInput("the results have other shapes than q and k")
+            x = np.repeat(x, values.shape[1] // x.shape[1], axis=1)
+            at = positions if vectors.positions is None else vectors.positions
+            places = np.broadcast_to(at[:, None], x.shape[:3])
+            heads = (x.reshape(-1, *x.shape[2:]), places.reshape(-1, x.shape[2]))
+            expected = (alone or self._rotated_alone)(which, *heads).reshape(x.shape)
+            wrong = np.empty(x.shape[:2], bool)
+            for head in np.ndindex(wrong.shape):
+                wrong[head] = differs(values[head], expected[head])
+            self.parts.append(BatchResult(which, places, x, values, expected, wrong, result.dtype))
         self.wrong = [part for part in self.parts if part.wrong.any()]
 
     @cached_property
@@ -200,12 +168,6 @@ class BatchCall:
         read = [part.read(self._function.process.reference) for part in self.wrong]
         shown = [positions for positions in read if positions is not None]
         return shown if len(shown) == len(read) else []
-
-    @cached_property
-    def follows_places(self) -> bool:
-        """Whether all heads of the wrong results follow positions in the same way."""
-        reference = self._function.process.reference
-        return all(part.follows_places(reference) for part in self.wrong)
 
     @property
     def by_head(self) -> bool:
@@ -228,23 +190,18 @@ class BatchCall:
     def proves_support(self) -> bool:
         """Whether the function surely supports such calls.
 
-        It does if any head is right, if several sequences are returned unchanged, if heads are
-        alike and the positions of a sequence increase, or if all heads follow positions in the same
-        way. In a call with positions for each sequence, the rows may be rotated at any of these.
+        It does if any head is right, if only unrotated dimensions are wrong, or if all heads follow
+        positions in the same way.
         """
-        if not all(part.wrong.all() for part in self.parts) or self.rotates or self.follows_places:
+        if self.rotates or not all(part.wrong.all() for part in self.parts):
             return True
-        advance = all((np.diff(positions, axis=2) > 0).all() for positions in self.read)
-        moved = bool(self.read) and not self.by_head and (self._separate_positions or advance)
-        return len(self.parts[0].x) > 1 and (self.unrotated or moved)
+        reference = self._function.process.reference
+        return all(part.follows_places(reference) for part in self.wrong)
 
     @property
-    def _rotates_all(self) -> bool:
-        """Whether no dimension that should rotate is left as it is."""
-        return not any(
-            ((part.values == part.x) & (part.alone != part.x)).all(axis=(0, 1, 2)).any()
-            for part in self.parts
-        )
+    def advances(self) -> bool:
+        """Whether the positions of the rows of each head increase, as far as they can be read."""
+        return all((np.diff(positions, axis=2) > 0).all() for positions in self.read)
 
     def proves_other_shape(self, form: CallForm, usual: CallForm) -> bool:
         """Return whether the function surely supports the shape that an argument has only here.
@@ -254,11 +211,14 @@ class BatchCall:
         """
         if not (self.unrotated or all(np.ptp(rows, axis=2).any() for rows in self.read)):
             return False
-        if form.axes == usual.axes:
-            return self.proves_support or (form.has(*TABLES) and self._rotates_all)
         if form.flat:
             return self.rotates or self.unrotated or bool(self.read)
-        return self.rotates or ("b" not in form.axes and self.proves_support)
+        if form.axes != usual.axes:
+            return self.rotates or ("b" not in form.axes and self.proves_support)
+        if not form.has(*TABLES):
+            return self.proves_support or self.unrotated or (bool(self.read) and self.advances)
+        stay = [(part.values == part.x) & (part.alone != part.x) for part in self.parts]
+        return self.proves_support or not any(still.all(axis=(0, 1, 2)).any() for still in stay)
 
     @property
     def where(self) -> str:
@@ -271,36 +231,31 @@ class BatchCall:
 
     @property
     def finding(self) -> tuple[str, Cause]:
-        """The fault of all wrong heads, and its cause; "" and UNKNOWN if none is found."""
+        """The fault of all wrong heads, and its cause; UNKNOWN if none is found."""
         several = "several sequences" if len(self.parts[0].x) > 1 else "several heads"
-        calls, beside = self._other or several, f" in calls with {self._other}" * bool(self._other)
+        beside = f" in calls with {self._other or several}"
         if self.rotates:
-            return f"unrotated dimensions change in calls with {calls}", Cause.ROTARY_DIM
+            return f"unrotated dimensions change{beside}", Cause.ROTARY_DIM
         if self.unrotated:
-            finding = f"rows of {self.where} are returned unrotated in calls with {calls}"
-            return finding, Cause.NO_ROTATION
-        moved = [
-            positions != part.places for positions, part in zip(self.read, self.wrong, strict=False)
-        ]
-        if not any(rows.any() for rows in moved):
-            return f"results differ{beside}" * bool(beside), Cause.UNKNOWN
-        which = next(number for number, rows in enumerate(moved) if rows.any())
-        index = tuple(np.argwhere(moved[which])[0])
-        read, places = self.read[which], self.wrong[which].places
-        place = f"position {places[index]} of sequence {index[0] + 1}, head {index[1] + 1}"
-        finding = (
-            f"rows of {self.where} get the rotation of other positions{beside}: {place}, as "
-            f"{read[index]}"
+            return f"rows of {self.where} are returned unrotated{beside}", Cause.NO_ROTATION
+        beside *= bool(self._other)
+        for read, part in zip(self.read, self.wrong, strict=False):
+            for index in np.argwhere(read != part.places)[:1]:
+                sequence, head, _ = index + 1
+                place = f"position {part.places[*index]} of sequence {sequence}, head {head}"
+                text = f"rows of {self.where} get the rotation of other positions{beside}"
+                cause = Cause.AXIS if self._along_heads else Cause.POSITION_OFFSET
+                return f"{text}: {place}, as {read[*index]}", cause
+        return f"results differ{beside}" if beside else NO_MAP, Cause.UNKNOWN
+
+    @property
+    def _along_heads(self) -> bool:
+        """Whether all positions differ from head to head, as if heads were counted as rows."""
+        return self.by_head and all(
+            np.diff(read, axis=1).all()
+            and (np.isin(read, part.places).all() or not np.ptp(read, axis=2).any())
+            for read, part in zip(self.read, self.wrong, strict=True)
         )
-        along_heads = self.by_head and all(
-            np.diff(positions, axis=1).all()
-            and (
-                np.isin(positions, part.places).all()
-                or (positions.shape[2] > 1 and not np.ptp(positions, 2).any())
-            )
-            for positions, part in zip(self.read, self.wrong, strict=True)
-        )
-        return finding, Cause.AXIS if along_heads else Cause.POSITION_OFFSET
 
     def fault(self, text: str) -> Irregularity | None:
         """Return the fault of the call that ``text`` describes, or None if no head differs."""
@@ -308,7 +263,7 @@ class BatchCall:
             return None
         finding, cause = self.finding
         evidence = f"called with {text}: results for {self.where} differ from single calls"
-        return Irregularity(cause, finding or NO_MAP, evidence)
+        return Irregularity(cause, finding, evidence)
 
     def _rotated_alone(self, which: int, x: NumberArray, places: Integers) -> NumberArray:
         """Return the results for vectors (k, n, d) at positions (k, n), one sequence at a time.
@@ -318,15 +273,16 @@ class BatchCall:
         Raises: InvalidInput.
         """
         keys = [vectors.tobytes() + at.tobytes() for vectors, at in zip(x, places, strict=True)]
-        index = list({key: place for place, key in enumerate(keys)}.values())
-        blocks = list(zip(x[index], places[index], strict=True))
-        rows = len(index) * x.shape[1]
+        last = {key: place for place, key in enumerate(keys)}
+        order = {key: number for number, key in enumerate(last)}
+        once = list(last.values())
+        blocks = list(zip(x[once], places[once], strict=True))
+        rows = places[once].size
         if self._function.form.any_rows:
             # Repeat the last row up to a power of two: some libraries compile for each size.
             some = np.minimum(np.arange(1 << (rows - 1).bit_length()), rows - 1)
-            blocks = [(x[index].reshape(rows, -1)[some], places[index].reshape(-1)[some])]
+            blocks = [(np.concatenate(x[once])[some], np.concatenate(places[once])[some])]
         values = np.concatenate([self._function.values(*block, which) for block in blocks])[:rows]
-        order = {keys[place]: number for number, place in enumerate(index)}
         rotated: NumberArray = values.reshape(-1, *x.shape[1:])[[order[key] for key in keys]]
         return rotated
 
@@ -354,7 +310,7 @@ def _numbers_text(noun: str, some: Flags) -> str:
 def try_batches(tried: Tried) -> None:
     """Call a function that rotates vectors with several sequences and heads."""
     function, calls, context = tried.function, tried.calls, tried.last + 1
-    grid, failed = function.form.has("grid"), list[_Failure]()
+    grid, failed = function.form.has("grid"), dict[Arrangement, InvalidInput | None]()
     if not (grid or tried.takes_batches):
         calls.skip(_BATCH, untested=[_BATCH])
         return
@@ -363,23 +319,18 @@ def try_batches(tried: Tried) -> None:
         if arrangement.values > _MOST_VALUES:
             calls.skip(_BATCH, f"the grid has {context} rows")
             return
+        failed[arrangement] = None
         try:
             batch = called_together(function, arrangement, tried.differs)
         except InvalidInput as error:
             function.revive()
-            # If q and k are rotated side by side, values of k with fewer heads may be dropped.
-            dropped = isinstance(error, Dropped) and candidate.key_heads == candidate.heads
-            reason, shaped = function.process.reason(error), error.code == SHAPE
-            failed.append(_Failure(arrangement, reason, shaped=shaped, dropped=dropped))
-            if (isinstance(error, Crash) or dropped) and _one_is_right(tried, arrangement):
+            failed[arrangement] = error
+            ends = isinstance(error, Crash) or _is_dropped(arrangement, error)
+            if ends and _one_is_right(tried, arrangement):
                 calls.crash(arrangement.text, error)
             continue
-        supported = batch.proves_support or surely_supported(arrangement, function.form)
-        if not supported and arrangement.places == 1:
-            # If one head alone is right and several are not, the function mixes heads.
-            mixes = not _one_is_right(tried, arrangement)
-            supported = mixes and _one_is_right(tried, arrangement, heads=1)
-        if supported:
+        if _is_supported(tried, arrangement, batch):
+            del failed[arrangement]
             calls.tried.append(arrangement.text)
             _report_untested(tried, arrangement, failed)
             fault = batch.fault(arrangement.text)
@@ -387,49 +338,59 @@ def try_batches(tried: Tried) -> None:
             if fault is None and not grid:
                 _try_other_sizes(tried, arrangement)
             return
-        failed.append(_Failure(arrangement, _UNSUPPORTED, differs=True))
     _report_untested(tried, None, failed)
 
 
-class _Failure(Record):
-    """A batch that failed, and why.
+def _is_supported(tried: Tried, arrangement: Arrangement, batch: BatchCall) -> bool:
+    """Return whether a function supports a call, so that each wrong head is its fault.
 
-    With ``differs``, results are not those of single calls. With ``shaped``, they have another
-    shape; with ``dropped``, fewer values than were given. Without these, the call raised an error.
+    It does if one sequence is right in these axes, unless it counts the rows of all sequences that
+    share positions, as vLLM's functions do. If one head alone is right and several are not, the
+    function mixes heads.
     """
+    if batch.proves_support or surely_supported(arrangement, tried.form):
+        return True
+    if _one_is_right(tried, arrangement):
+        return arrangement.places > 1 or batch.advances
+    return arrangement.places == 1 and _one_is_right(tried, arrangement, heads=1)
 
-    arrangement: Arrangement
-    why: str
-    differs: bool = False
-    shaped: bool = False
-    dropped: bool = False
+
+def _is_dropped(arrangement: Arrangement, error: InvalidInput | None) -> bool:
+    """Return whether values are dropped; those of fewer heads of k may be, beside those of q."""
+    return isinstance(error, Dropped) and arrangement.key_heads == arrangement.heads
 
 
 def _report_untested(
-    tried: Tried, supported: Arrangement | None, failed: Sequence[_Failure]
+    tried: Tried,
+    supported: Arrangement | None,
+    failed: Mapping[Arrangement, InvalidInput | None],
 ) -> None:
-    """Report the calls that failed, and what is not tested.
+    """Report the calls that failed, with their errors or None if results differ.
 
     ``supported`` is the first call that was judged, if any. Line 1 names batches if they are
     refused in axes in which one sequence is right, if their results differ, or if values are
     dropped. It names fewer heads of k if they are returned in another shape without an error.
     """
     form, calls = tried.form, tried.calls
-    for failure in failed:
-        arrangement = failure.arrangement
-        calls.skip(arrangement.text, failure.why)
-        returns = failure.differs or failure.shaped
-        dismissed = returns and arrangement.form.axes == form.axes
-        calls.untested += [FEWER_KEYS] * (dismissed and arrangement.key_heads < arrangement.heads)
+    whys = {
+        arrangement: _UNSUPPORTED if error is None else tried.function.process.reason(error)
+        for arrangement, error in failed.items()
+    }
+    for arrangement, error in failed.items():
+        calls.skip(arrangement.text, whys[arrangement])
+        returns = error is None or error.code == SHAPE
+        if returns and arrangement.form.axes == form.axes:
+            calls.untested += [FEWER_KEYS] * (arrangement.key_heads < arrangement.heads)
     if supported is not None and supported.sequences > supported.places and form.position_parameter:
         calls.untested.append(f"{form.position_parameter} of each sequence")
-    refused = () if supported is not None and supported.sequences > 1 else failed
-    for failure in refused:
-        several = failure.arrangement.sequences > 1 == failure.arrangement.places
-        if several and (
-            failure.differs or failure.dropped or _one_is_right(tried, failure.arrangement)
+    if supported is not None and supported.sequences > 1:
+        return
+    for arrangement, error in failed.items():
+        returns = error is None or _is_dropped(arrangement, error)
+        if arrangement.sequences > 1 == arrangement.places and (
+            returns or _one_is_right(tried, arrangement)
         ):
-            calls.untested.append(f"batches ({failure.why})")
+            calls.untested.append(f"batches ({whys[arrangement]})")
             return
 
 
@@ -439,8 +400,14 @@ def _one_is_right(tried: Tried, arrangement: Arrangement, *, heads: int = 0) -> 
     It has ``heads`` heads, or as many as the arrangement.
     """
     heads = heads or arrangement.heads
-    one = replace(arrangement, sequences=1, places=1, heads=heads, key_heads=heads)
-    call = partial(called_together, tried.function, one, tried.differs)
+    return is_right(
+        tried, replace(arrangement, sequences=1, places=1, heads=heads, key_heads=heads)
+    )
+
+
+def is_right(tried: Tried, arrangement: Arrangement) -> bool:
+    """Return whether a call succeeds and all its heads are right."""
+    call = partial(called_together, tried.function, arrangement, tried.differs)
     batch = result_or_none(tried.function, call)
     return batch is not None and not batch.wrong
 
@@ -457,17 +424,15 @@ def called_together(
     Raises: InvalidInput if a call fails.
     """
     form, rows = arrangement.form, arrangement.rows
-    starts = STARTS[: arrangement.places]
-    if form.from_zero or form.has("grid"):
-        starts = (0,)
-    starts = tuple(start + arrangement.later for start in starts)
+    starts = (0,) if form.from_zero or form.has("grid") else STARTS[: arrangement.places]
     generator = np.random.default_rng(11)
-    given: list[NumberArray] = []
+    given: list[Vectors] = []
     for heads in (arrangement.heads, arrangement.key_heads)[: len(form.vectors)]:
         drawn = np.arange(heads) if heads < _FEW_HEADS else np.resize(_DRAWN_HEADS, heads)
         shape = arrangement.sequences, rows, 1 + int(drawn.max()), form.columns
-        given.append(generator.standard_normal(shape).astype(np.float32)[:, :, drawn])
-    positions = np.add.outer(starts, np.arange(rows))
+        x = generator.standard_normal(shape).astype(np.float32)[:, :, drawn]
+        given.append(Vectors(x, rows))
+    positions = arrangement.later + np.add.outer(starts, np.arange(rows))
     other = arrangement.other or f"{form.position_parameter} as an array" * form.boxed
     return BatchCall(function, form, positions, given, differs, alone=alone, other=other)
 
@@ -546,18 +511,15 @@ def try_shorter_queries(tried: Tried) -> None:
     batch = calls.attempt(name, call, surely=False)
     if batch is None or not batch.wrong:
         return
-    part = batch.parts[roles.index("q")]
-    if len(batch.wrong) > 1 or not part.wrong.any():
-        calls.skip(calls.tried.pop(), "k differs from k called alone", untested=[name])
-        return
-    shifts = np.unique(batch.read[0] - part.places) if batch.read else np.zeros(1, int)
-    shift = int(shifts[0]) if shifts.size == 1 else 0
+    only_q = [roles[part.which] for part in batch.wrong] == ["q"]
+    shifts = np.unique(batch.read[0] - batch.wrong[0].places) if only_q and batch.read else ()
+    shift = int(next(iter(shifts))) if len(shifts) == 1 else 0
     if shift and (shift != _QUERIES - _KEYS or form.has("positions")):
         calls.fault(batch.fault(_SHORTER))
         return
-    how = "is rotated as the first rows of k" if shift else "differs from q called alone"
+    why = "q is rotated as the first rows of k" if shift else _UNSUPPORTED
     first = shift and not form.has(*TABLES)  # an offset is that of the first row of each
-    calls.skip(calls.tried.pop(), f"q {how}", untested=[] if first else [name])
+    calls.skip(calls.tried.pop(), why, untested=[] if first else [name])
 
 
 def _called_at_places(
@@ -573,10 +535,14 @@ def _called_at_places(
     """
     form, generator = function.form, np.random.default_rng(17)
     given = [
-        generator.standard_normal((1, rows.size, count, form.columns), np.float32)
+        Vectors(
+            generator.standard_normal((1, rows.size, count, form.columns), np.float32),
+            rows.size,
+            positions=rows,
+        )
         for rows, count in zip(places, heads, strict=True)
     ]
-    return BatchCall(function, form, positions, given, differs, places=places)
+    return BatchCall(function, form, positions, given, differs)
 
 
 def try_keys(tried: Tried) -> None:
@@ -585,28 +551,22 @@ def try_keys(tried: Tried) -> None:
     Also call it with fewer rows of q than of k, and with more heads of q if its form allows.
     """
     form, calls, positions = tried.form, tried.calls, _FIRST + np.arange(_KEYS)[None]
-    name = next((given.parameter for given in form.arguments if given.role == "k_positions"), "")
+    name = form.parameter_of("k_positions")
     if not name or not tried.takes_batches:
         return
     roles = [form.arguments[place].role for place in form.vectors]
     _, heads, key_heads = distinct_sizes(form)
-    text, head_counts = f"{name} different from the positions of q", {"q": heads, "k": key_heads}
-    grouped = [head_counts[role] for role in roles]
-    calls_to_make = [
-        (text, positions[:, ::-1], [1, 1]),
-        (_SHORTER, positions[:, -_QUERIES:], [1, 1]),
-    ]
+    grouped = [heads if role == "q" else key_heads for role in roles]
+    text, backward = f"{name} different from the positions of q", positions[:, ::-1]
+    rows = [(text, backward, [1, 1]), (_SHORTER, positions[:, -_QUERIES:], [1, 1])]
     if "h" in form.axes and not form.one_head_count:
-        few = f"{text}, and {heads} heads of q with {key_heads} of k"
-        calls_to_make.append((few, positions[:, ::-1], grouped))
-    for text, places_of_q, counts in calls_to_make:
-        places = [places_of_q if role == "q" else positions for role in roles]
-        call = partial(
-            _called_at_places, tried.function, places_of_q, places, tried.differs, counts
-        )
-        batch = calls.attempt(text, call, surely=counts != grouped, tests=[name])
+        rows.append((f"{text}, and {heads} heads of q with {key_heads} of k", backward, grouped))
+    for called, of_q, counts in rows:
+        places = [of_q if role == "q" else positions for role in roles]
+        call = partial(_called_at_places, tried.function, of_q, places, tried.differs, counts)
+        batch = calls.attempt(called, call, surely=counts != grouped, tests=[name])
         if batch is not None and batch.wrong:
-            calls.fault(batch.fault(text))
+            calls.fault(batch.fault(called))
             return
 
 
@@ -617,13 +577,12 @@ def try_table_batches(tried: Tried) -> None:
         return
     positions = _text_positions(tried)
     for text, other in other_shapes(form) if positions.size else ():
-        with calls.planned(text, surely=False):
-            calls.fault(_table_fault(tried, other, positions, text))
+        calls.judge(text, partial(_table_fault, tried, other, positions, text), surely=False)
     several = "positions of several sequences in one call"
-    separate = "b" in form.position_axes
     if not tried.takes_batches:
         calls.skip(several, untested=[several])
         return
+    separate = "b" in form.position_axes
     if not separate:
         form = replace(form, position_axes=form.position_axes.replace("n", "bn"))
     square, fewer = Arrangement(form, 1, 1, 1, 1, 1).square.rows, distinct_sizes(form)[0]
@@ -631,12 +590,12 @@ def try_table_batches(tried: Tried) -> None:
         text = f"the positions of {sequences} sequences in one call"
         positions = np.add.outer(STARTS[:sequences], np.arange(rows))
         positions[-1] += tried.last - positions[-1, -1]  # low frequencies show in the last ones
-        with calls.planned(text, surely=False):
-            calls.fault(_table_fault(tried, form, positions, text))
-        if calls.faults or text not in calls.tried:
-            break
-    if not (calls.faults or text in calls.tried):
-        calls.untested += [several] * (separate or form.position_parameter == "position_ids")
+        calls.judge(text, partial(_table_fault, tried, form, positions, text), surely=False)
+        if calls.faults:
+            return
+        if text not in calls.tried:
+            calls.untested += [several] * (separate or form.position_parameter == "position_ids")
+            return
 
 
 def _text_positions(tried: Tried) -> Integers:
@@ -656,28 +615,27 @@ def _table_fault(
     Raises: InvalidInput if a call fails or the tables are not one for each sequence.
     """
     batch = tried.function.varied(last=tried.function.last, form=form).answers(positions)
-    alone = [tried.function.answers(sequence[None]) for sequence in positions]
-    joined = [
-        _join_tables(parts, every)
-        for parts, every in zip(zip(*alone, strict=True), batch, strict=False)
-    ]
-    shapes = [table.shape for table in batch]
-    joined_shapes = [table.shape for table in joined]
-    if shapes not in (joined_shapes, [table.shape for table in alone[0]]):
-        raise InvalidInput("it does not return tables for each sequence")
-    if shapes == joined_shapes and not any(map(tried.differs, batch, joined)):
-        return None
-    wrong = f"called with {text}: the tables differ from single calls"
-    return Irregularity(Cause.UNKNOWN, NO_MAP, wrong)
+    alone = zip(*(tried.function.answers(sequence[None]) for sequence in positions), strict=True)
+    for parts, table in zip(alone, batch, strict=False):
+        joined = _join_tables(parts, table)
+        if table.shape not in (joined.shape, parts[0].shape):
+            raise InvalidInput("it does not return tables for each sequence")
+        if table.shape != joined.shape or tried.differs(table, joined):
+            wrong = f"called with {text}: the tables differ from single calls"
+            return Irregularity(Cause.UNKNOWN, NO_MAP, wrong)
+    return None
 
 
 def _join_tables(parts: Sequence[NumberArray], whole: NumberArray) -> NumberArray:
     """Join the tables of single sequences along the axis of sequences of ``whole``."""
-    part = parts[0]
-    if part.ndim == 0:  # a factor
-        return part
-    sizes = zip(part.shape, whole.shape, strict=True) if part.ndim == whole.ndim else ()
-    axis = next((axis for axis, (size, whole_size) in enumerate(sizes) if size != whole_size), 0)
+    if parts[0].ndim == 0:  # a factor
+        return parts[0]
+    longer = [
+        axis
+        for axis, sizes in enumerate(zip(parts[0].shape, whole.shape, strict=False))
+        if sizes[0] != sizes[1]
+    ]
+    axis = longer[0] if longer and parts[0].ndim == whole.ndim else 0
     joined = np.concatenate(parts, axis=axis)
     return joined.reshape(whole.shape) if joined.size == whole.size else joined
 
@@ -700,18 +658,14 @@ def differing_head_faults(log: CallLog, which: int, context: int) -> tuple[Irreg
     alone = partial(_reference_rotation, log.reference)
     call = partial(called_together, function, arrangement, vectors_differ, alone=alone)
     batch = result_or_none(function, call)
-    if batch is None or not batch.parts[which].wrong.any():
+    wrong = batch.parts[which].wrong if batch else np.zeros(1, bool)
+    if batch is None or not wrong.any() or (wrong.all() and not batch.by_head):
         return ()
-    if batch.parts[which].wrong.all() and not batch.by_head:
-        return ()
-    fault = batch.fault(f"{heads} heads")
-    assert fault is not None
-    message, where = fault.message, batch.where
+    (message, cause), where = batch.finding, batch.where
     if message == NO_MAP:
         message = f"rows of {where} are rotated differently from the other heads"
     evidence = f"called with {heads} heads: results for {where} differ from the reference"
-    unlike = "the function rotates heads differently"
-    return (replace(fault, message=message, evidence=evidence, unlike=unlike),)
+    return (Irregularity(cause, message, evidence, "the function rotates heads differently"),)
 
 
 def _reference_rotation(

@@ -173,17 +173,16 @@ class CallForm(Record):
         by_axis = any(argument.axis is not None for argument in self.arguments)
         return by_axis or "a" in self.position_axes + self.table_axes
 
+    def parameter_of(self, *roles: str) -> str:
+        """Return the first parameter with one of these roles, or "" if there is none."""
+        return next(
+            (argument.parameter for argument in self.arguments if argument.role in roles), ""
+        )
+
     @property
     def position_parameter(self) -> str:
         """The parameter of positions or of an offset, with or without tables; "" if none."""
-        return next(
-            (
-                argument.parameter
-                for argument in self.arguments
-                if argument.role in ("positions", "offset")
-            ),
-            "",
-        )
+        return self.parameter_of("positions", "offset")
 
     @property
     def positions_per_sequence(self) -> bool:
@@ -311,7 +310,7 @@ def forms(
             or reference.params.get(SETTINGS[argument.role].get(argument.parameter, "factor"))
         )
         for arguments in (
-            _arguments_by_role(signature, call) if call else _assignments(signature, axes)
+            [_arguments_by_role(signature, call)] if call else _assignments(signature, axes)
         )
         if all(argument.role != "grid" for argument in arguments) or reference.grid is not None
         if all(argument.role != "sections" for argument in arguments) or axes
@@ -356,15 +355,13 @@ def _flags_for(role: str, group: Sequence[CallForm]) -> tuple[bool, ...]:
     return (False, True) if any(form.has(role) for form in group) else (False,)
 
 
-def _arguments_by_role(signature: Signature, call: Sequence[str]) -> Iterator[tuple[Argument, ...]]:
-    """Yield the arguments for roles that were given, in the order of the parameters."""
+def _arguments_by_role(signature: Signature, call: Sequence[str]) -> tuple[Argument, ...]:
+    """Return the arguments for roles that were given, in the order of the parameters."""
     names = [given for given in signature.parameters or () if not given.variable]
-    arguments = []
-    for place, role in enumerate(call):
-        given = names[place] if place < len(names) else None
-        by_name = given is not None and given.by_name
-        arguments.append(_argument(role, given.name if given else role, by_name=by_name))
-    yield tuple(arguments)
+    return tuple(
+        _argument(role, given.name if given else role, by_name=given is not None and given.by_name)
+        for role, given in itertools.zip_longest(call, names[: len(call)])
+    )
 
 
 def _assignments(signature: Signature, axes: int) -> Iterator[tuple[Argument, ...]]:
@@ -373,25 +370,41 @@ def _assignments(signature: Signature, axes: int) -> Iterator[tuple[Argument, ..
     If positions have several ``axes``, one parameter for each axis may replace them.
     """
     if signature.parameters is None or not signature.named:
-        for count in (2, 4, 3):
-            for roles in ROLES_BY_COUNT[count]:
-                yield tuple(Argument(role, role) for role in roles)
+        for roles in itertools.chain(*(ROLES_BY_COUNT[count] for count in (2, 4, 3))):
+            yield tuple(Argument(role, role) for role in roles)
         return
     if signature.unsupported:
         return
-    required = [given for given in signature.required if not {*given.roles()} & BYSTANDERS]
+    used = [given for given in signature.parameters if not {*given.roles()} & BYSTANDERS]
+    required = [given for given in used if given.required]
     optional = [
         given
-        for given in signature.parameters
-        if given.default is not None
-        and given.roles()
-        and not given.variable
-        and not {*given.roles()} & BYSTANDERS
+        for given in used
+        if given.default is not None and given.roles() and not given.variable
     ]
+    numbers = _reference_numbers(signature)
+    for by_use in _roles_of_required(required, signature, axes):
+        uses = dict(zip((given.name for given in required), by_use, strict=True))
+        arguments = tuple(
+            _argument(uses.get(given.name) or given.roles()[0], given.name, by_name=given.by_name)
+            for given in signature.required
+        )
+        for more in _optional_arguments(by_use, optional):
+            names = {argument.parameter for argument in (*arguments, *more)}
+            others = [argument for argument in numbers if argument.parameter not in names]
+            if others and {*VECTORS} & {*by_use}:
+                yield (*arguments, *more, *others)
+            yield arguments + more
+
+
+def _roles_of_required(
+    required: Sequence[NamedParameter], signature: Signature, axes: int
+) -> Iterable[tuple[str, ...]]:
+    """Return the roles that required parameters may have: by name, or by number if unnamed."""
     along, of_axes = {*ALONG[-axes:]} if axes else set(), {*ALONG, "grid"}
-    by_name = list(itertools.product(*(_possible_roles(given, signature) for given in required)))
     by_name = [
-        tuple("" if role in of_axes and not axes else role for role in roles) for roles in by_name
+        tuple("" if role in of_axes and not axes else role for role in roles)
+        for roles in itertools.product(*(_possible_roles(given, signature) for given in required))
     ]
     named = [
         roles
@@ -408,22 +421,7 @@ def _assignments(signature: Signature, axes: int) -> Iterator[tuple[Argument, ..
             for by_names in by_name
         )
     ]
-    for by_use in dict.fromkeys((*named, *partly)):
-        uses = dict(zip((given.name for given in required), by_use, strict=True))
-        arguments = tuple(
-            _argument(uses.get(given.name) or given.roles()[0], given.name, by_name=given.by_name)
-            for given in signature.required
-        )
-        for more in _optional_arguments(by_use, optional):
-            names = {argument.parameter for argument in (*arguments, *more)}
-            numbers = [
-                argument
-                for argument in _reference_numbers(signature)
-                if argument.parameter not in names
-            ]
-            if numbers and {*VECTORS} & {*by_use}:
-                yield (*arguments, *more, *numbers)
-            yield arguments + more
+    return dict.fromkeys((*named, *partly))
 
 
 def _possible_roles(given: NamedParameter, signature: Signature) -> tuple[str, ...]:
@@ -450,29 +448,25 @@ def _optional_arguments(
     roles: tuple[str, ...], optional: list[NamedParameter]
 ) -> Iterator[tuple[Argument, ...]]:
     """Yield optional parameters to give by name as well, those for positions first."""
-    missing = [(role, given) for given in optional for role in given.roles() if role not in roles]
-    for role, given in missing:
-        if role == "k" and "q" in roles:
-            key = (Argument(role, given.name, given.name),)
-            others = [other for other in optional if other != given]
-            yield from (key + more for more in _optional_arguments((*roles, "k"), others))
-    if not any(role in LOCATING for role in roles):
+    missing = [
+        Argument(role, given.name, given.name)
+        for given in optional
+        for role in given.roles()
+        if role not in roles
+    ]
+    for key in missing:
+        if key.role == "k" and "q" in roles:
+            others = [given for given in optional if given.name != key.parameter]
+            yield from ((key, *more) for more in _optional_arguments((*roles, "k"), others))
+    if not {*roles} & {*LOCATING}:
         for wanted in ("positions", "offset", "length"):
-            for role, given in missing:
-                if role == wanted:
-                    yield (Argument(role, given.name, given.name),)
-        of_tables = [
-            [Argument(role, given.name, given.name) for role in given.roles() if role in TABLES]
-            for given in optional
-        ]
-        for tables in itertools.product(*filter(None, of_tables)):
-            if tables:
-                yield tables
+            yield from ((one,) for one in missing if one.role == wanted)
+        tables = [one for one in missing if one.role in TABLES]
+        by_name = itertools.groupby(tables, lambda one: one.parameter)
+        yield from filter(None, itertools.product(*(list(ones) for _, ones in by_name)))
     numbers = ("dim", "base", "factor", "setting", "length")
-    makes = tuple(
-        Argument(role, given.name, given.name) for role, given in missing if role in numbers
-    )
-    if makes and not {*VECTORS} & set(roles):
+    makes = tuple(one for one in missing if one.role in numbers)
+    if makes and not {*VECTORS} & {*roles}:
         yield makes
     yield ()
 
@@ -516,18 +510,16 @@ def forms_with_chosen_rows(
     form: CallForm, signature: Signature, orders: Sequence[str] = CALL_AXES
 ) -> Iterator[CallForm]:
     """Yield a form of tables with an optional parameter that may choose their rows."""
-    given = {argument.parameter for argument in form.arguments}
     for parameter in signature.parameters or ():
         role = next((role for role in parameter.roles() if role in ("positions", "offset")), None)
-        if role is None or parameter.default is None or parameter.name in given:
+        if role is None or parameter.default is None or parameter.name in form.parameters:
             continue
         more = Argument(role, parameter.name, parameter.name)
         longer = replace(form, arguments=(*form.arguments, more))
         yield from _with_chosen_rows(longer, (form.table_axes, *_CACHE_AXES))
-        if role == "offset":
-            # Tables that it slices may have fitted by chance, with rows along another axis.
-            for axes in sorted(orders, key=len, reverse=True):
-                yield from _with_chosen_rows(replace(longer, axes=axes), _TABLE_AXES[axes])
+        # Tables that an offset slices may have fitted by chance, with rows along another axis.
+        for axes in sorted(orders, key=len, reverse=True) if role == "offset" else ():
+            yield from _with_chosen_rows(replace(longer, axes=axes), _TABLE_AXES[axes])
 
 
 def _expand(
@@ -538,17 +530,15 @@ def _expand(
         # Tables without vectors rotate nothing.
         yield from () if form.has(*TABLES) else _with_position_shapes(form, reference.axes)
         return
-    table_role = next((role for role in ("cos", "cos_sin", "freqs_cis") if form.has(role)), None)
     likely = _likely_axes(form, signature)
     for axes in sorted(orders, key=lambda order: order != likely):
         shaped = _with_axes(form, axes, signature)
         if shaped is None:
             continue
-        if table_role is None:
+        if not form.has(*TABLES):
             yield from _with_position_shapes(shaped, reference.axes)
             continue
-        kinds = _table_kinds(form, table_role, reference)
-        of_kinds = [replace(shaped, kind=kind) for kind in kinds]
+        of_kinds = [replace(shaped, kind=kind) for kind in _table_kinds(form, reference)]
         if form.has("positions", "offset"):
             caches = _CACHE_AXES if axes == "bhnd" else _TABLE_AXES[axes]
             for one in of_kinds:
@@ -581,15 +571,17 @@ def _with_axes(form: CallForm, axes: str, signature: Signature) -> CallForm | No
     return replace(form, axes=axes, arguments=arguments)
 
 
-def _table_kinds(form: CallForm, role: str, reference: Reference) -> tuple[str, ...]:
+def _table_kinds(form: CallForm, reference: Reference) -> Sequence[str]:
     """Return the kinds of table that an argument may be, likeliest first."""
-    kinds = _KINDS[role]
+    role = next(role for role in _KINDS if form.has(role))
+    kinds: Sequence[str] = _KINDS[role]
     if 4 * reference.pairs <= form.columns:
-        kinds = tuple(sorted(kinds, key=lambda kind: kind not in _VALUE_PER_PAIR))
-    names = " ".join(argument.parameter for argument in form.arguments)
-    if role == "freqs_cis" and "sin" in names:
-        kinds = ("beside" if "cos_sin" in names else "sines beside", *kinds)
-    if role == "freqs_cis" and "emb" in names.split():  # timm's
+        kinds = sorted(kinds, key=lambda kind: kind not in _VALUE_PER_PAIR)
+    names = [argument.parameter for argument in form.arguments if role == "freqs_cis"]
+    if any("sin" in name for name in names):
+        beside = any("cos_sin" in name for name in names)
+        kinds = ("beside" if beside else "sines beside", *kinds)
+    if "emb" in names:  # timm's
         kinds = ("sines beside in halves", "sines beside by pairs", *kinds)
     return kinds
 
@@ -635,19 +627,15 @@ def _with_position_shapes(form: CallForm, axes: int = 0) -> Iterator[CallForm]:
         yield form
         return
     named = form.position_parameter in ("position_ids", "input_pos")
-    shapes: tuple[str, ...] = ("n", "bn")
-    if form.vectors and named:
-        shapes = ("bn", "n")
-    elif form.has(*TABLES) and "b" not in form.axes:
+    shapes: tuple[str, ...] = ("bn", "n") if form.vectors and named else ("n", "bn")
+    if form.has(*TABLES) and "b" not in form.axes and not (form.vectors and named):
         shapes = ("n",)
     if axes:
-        first, second = ("abn", "an"), ("bna", "na")
-        likely = shapes if form.follows_axes else first + second if named else second + first
+        of_axes = ("abn", "an", "bna", "na") if named else ("bna", "na", "abn", "an")
         for real in sorted((False, True), reverse=form.position_parameter in _REAL_COORDINATES):
-            for of_axes in likely:
-                yield replace(form, position_axes=of_axes, real=real)
-    for of_positions in shapes:
-        yield replace(form, position_axes=of_positions)
+            for likely in shapes if form.follows_axes else of_axes:
+                yield replace(form, position_axes=likely, real=real)
+    yield from (replace(form, position_axes=of_positions) for of_positions in shapes)
 
 
 def _with_chosen_rows(form: CallForm, leads: Iterable[str], axes: int = 0) -> Iterator[CallForm]:

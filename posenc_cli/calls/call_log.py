@@ -261,16 +261,12 @@ def far_row_faults(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
 
     Other checks compare these calls only with each other, which does not show that they are right.
     """
-    few = [call for call in log.made if call.rows <= 2]
-    near = sorted((call for call in log.made if call.end <= SEQUENCE), key=lambda call: call.rows)
-    calls, reader = _Calls(log, few, dtype), RowReader(log.reference, dtype)
-    # The longest has 65,600 rows, so it is compared last.
-    near_right = (reader.right(call, call.positions).all() for call in near)
-    if not log.compares or calls.right or not all(near_right):
+    few = _Calls(log, [call for call in log.made if call.rows <= 2], dtype)
+    near = [call for call in log.made if call.end <= SEQUENCE]
+    if not log.compares or few.right or not _Calls(log, near, dtype).right:
         return ()
     message = "single rows are rotated differently far from position 0"
-    text = f"called with {calls.first_wrong}: results differ from the reference"
-    return explain_by_calls(log, dtype) or (_irregularity(Cause.UNKNOWN, message, text),)
+    return explain_by_calls(log, dtype) or few.unexplained(message)
 
 
 def long_call_faults(
@@ -289,14 +285,11 @@ def long_call_faults(
         if not log.made[before:] or not _Calls(log, log.made[before:], dtype).right:
             raise InvalidInput("a short call is wrong too")
         log.sequence(rows)
-    calls = _Calls(log, log.made[before:], dtype)
-    if crashes := planned.faults[faults_before:]:
+    calls, crashes = _Calls(log, log.made[before:], dtype), planned.faults[faults_before:]
+    if crashes or text not in planned.tried or calls.right:
         return tuple(crashes)
-    if text not in planned.tried or calls.right:
-        return ()
-    text = f"called with {calls.first_wrong}: results differ from the reference"
     message = "the function rotates rows of long calls differently"
-    return calls.causes() or (_irregularity(Cause.UNKNOWN, message, text),)
+    return calls.causes() or calls.unexplained(message)
 
 
 def short_length_fault(
@@ -309,31 +302,35 @@ def short_length_fault(
     call is wrong too, the caller must set the length, and there is no fault. There is none past a
     required length either, but line 1 says that results are wrong there, unless it raises an error.
     """
-    function = logs[0].function
-    assert function.process.short_length is not None
-    name, length, end = function.process.short_length
+    function, process = logs[0].function, logs[0].function.process
+    assert process.short_length is not None
+    name, length, end = process.short_length
     of_short = f"an object made with {'its default ' * (end > length)}{name}={length}"
     past = f"past that length in {half}" if half else "past that length"
     if not logs[0].compares:
         planned.skip(f"{of_short}, {past}")
         return None
     right, calls = True, _calls_around(function, length, last)
+    exceed = f"callers that exceed {name}"
     with planned.planned(f"{of_short}, {past}", surely=False):
-        function.process.by_short = True
-        function.process.renew()
+        process.by_short = True
+        process.renew()
         try:
-            _call_past(logs, calls, half)
+            if half:
+                coarse = function.varied(last=function.last, dtype=half)
+                for positions in calls:
+                    ones = np.ones((positions.size, function.form.columns), np.float32)
+                    coarse.all_values(ones, positions)
+            for positions, log in product(calls, logs):
+                log.rows(np.arange(positions.size), positions)
         except InvalidInput as error:
-            if error.code == SHAPE:
-                planned.untested.append(f"callers that exceed {name} (they get fewer rows)")
+            planned.untested += [f"{exceed} (they get fewer rows)"] * (error.code == SHAPE)
             raise
         if not (half or all(_Calls(log, log.made[:1], dtype, end).right for log in logs)):
             raise InvalidInput("its first, short call is wrong too")
         right = all(_Calls(log, log.made, dtype, end).right for log in logs)
         if right and not all(_Calls(log, log.made, dtype).right for log in logs):
-            planned.untested.append(
-                f"callers that exceed {name} (their results are wrong, without an error)"
-            )
+            planned.untested.append(f"{exceed} (their results are wrong, without an error)")
     if right:
         return None
     message = f"rows are wrong after a call past the length, in {of_short}"
@@ -341,29 +338,15 @@ def short_length_fault(
     return Irregularity(Cause.UNKNOWN, message, text)
 
 
-def _call_past(logs: Sequence[CallLog], calls: Sequence[tuple[int, int]], half: str) -> None:
-    """Make calls of a first position and a number of rows each, perhaps in ``half`` before.
-
-    Raises: InvalidInput if one fails.
-    """
-    function = logs[0].function
-    for first, count in calls if half else ():
-        coarse = function.varied(last=function.last, dtype=half)
-        ones = np.ones((count, function.form.columns), np.float32)
-        coarse.all_values(ones, np.arange(first, first + count))
-    for (first, count), log in product(calls, logs):
-        log.rows(np.arange(count), np.arange(first, first + count))
-
-
-def _calls_around(function: ServedFunction, length: int, last: int) -> list[tuple[int, int]]:
-    """Return first positions and rows of calls below a length, twice beyond it, and below again."""
-    short = (0, min(_FIRST_ROWS, length))
+def _calls_around(function: ServedFunction, length: int, last: int) -> list[Integers]:
+    """Return the positions of calls below a length, twice beyond it, and below again."""
+    short = np.arange(min(_FIRST_ROWS, length))
     if function.form.from_zero:
-        longer = [(0, end) for end in sorted({length + 1, min(2 * length, last + 1)})]
+        longer = [np.arange(end) for end in sorted({length + 1, min(2 * length, last + 1)})]
     else:
         latest = last + 1 - _FIRST_ROWS
         starts = (length - _FIRST_ROWS // 2, latest)
-        longer = [(start, _FIRST_ROWS) for start in starts if 0 <= start <= latest]
+        longer = [start + np.arange(_FIRST_ROWS) for start in starts if 0 <= start <= latest]
     return [short, *longer, short]
 
 
@@ -386,47 +369,48 @@ class _Calls:
     def right(self) -> bool:
         return not self._wrong
 
-    @property
-    def first_wrong(self) -> str:
-        return f"{rows_text({self._wrong[0].rows})} from position {self._wrong[0].start} on"
+    def unexplained(self, message: str) -> tuple[Irregularity, ...]:
+        """Return the fault of calls whose wrong rows no positions explain."""
+        first = f"{rows_text({self._wrong[0].rows})} from position {self._wrong[0].start} on"
+        text = f"called with {first}: results differ from the reference"
+        return (_irregularity(Cause.UNKNOWN, message, text),)
 
     def causes(self) -> tuple[Irregularity, ...]:
         """Return at which positions wrong calls are rotated; nothing if one cannot be read."""
         if not self._wrong or self._reader.reference.coordinates is not None:
             return ()
-        some = ""
-        if len(self._wrong) < len(self._made):
-            some = f", in {len(self._wrong)} of {len(self._made)} calls"
+        rows, wrong, made = sum(call.rows for call in self._wrong), len(self._wrong), self._made
+        evidence = (
+            f"this reproduces every row of the wrong calls (calls: {wrong}, rows: {rows}); "
+            f"right calls: {len(made) - wrong}"
+        )
+        some = f", in {wrong} of {len(made)} calls" if wrong < len(made) else ""
         for text, rule in CALL_RULES:
             if all(self._reader.right(call, rule(call)).all() for call in self._wrong):
-                return (_irregularity(Cause.POSITION_OFFSET, text + some, self._evidence),)
-        shown, unrotated, ends = [], True, set[int | None]()
-        for call in self._wrong:
-            read = self._reader.positions(call)
-            if read is None:
-                return ()
-            unrotated = unrotated and not read[read != call.positions].any()
-            end = int(read.max())
-            ends.add(end if np.array_equal(read, np.minimum(call.positions, end)) else None)
-            row = int(np.argmax(read != call.positions))
-            at = f"position {call.positions[row]} is rotated as {read[row]}"
-            shown.append(f"in a call of {rows_text({call.rows})} from {call.start} on, {at}")
-        evidence = "; ".join([*shown[not unrotated : _SHOWN], self._evidence])
-        if unrotated:
+                return (_irregularity(Cause.POSITION_OFFSET, text + some, evidence),)
+        places = [self._reader.positions(call) for call in self._wrong]
+        read = [(call, at) for call, at in zip(self._wrong, places, strict=True) if at is not None]
+        if len(read) < wrong:
+            return ()
+        shown = [_moved_row_text(call, at) for call, at in read]
+        if not any(at[at != call.positions].any() for call, at in read):
+            evidence = "; ".join([*shown[:_SHOWN], evidence])
             message = "in some calls rows are returned unrotated"
             return (_irregularity(Cause.NO_ROTATION, message, evidence),)
-        shared = ends.pop() if len(ends) == 1 else None
-        if shared is not None and self._right_up_to <= shared + 1:
-            message = f"positions are clamped at {shared}"
-            return (_irregularity(Cause.POSITION_OFFSET, message, self._evidence),)
-        message = f"rows get the rotation of other positions: {shown[0]}"
+        end = max(int(at.max()) for _, at in read)
+        clamped = all(np.array_equal(at, np.minimum(call.positions, end)) for call, at in read)
+        message = f"positions are clamped at {end}"
+        if not clamped or self._right_up_to > end + 1:
+            evidence = "; ".join([*shown[1:_SHOWN], evidence])
+            message = f"rows get the rotation of other positions: {shown[0]}"
         return (_irregularity(Cause.POSITION_OFFSET, message, evidence),)
 
-    @property
-    def _evidence(self) -> str:
-        rows, wrong = sum(call.rows for call in self._wrong), len(self._wrong)
-        text = f"this reproduces every row of the wrong calls (calls: {wrong}, rows: {rows})"
-        return f"{text}; right calls: {len(self._made) - wrong}"
+
+def _moved_row_text(call: MadeCall, read: Integers) -> str:
+    """Return the first row of a call that is rotated at another position, in words."""
+    row = int(np.argmax(read != call.positions))
+    at = f"position {call.positions[row]} is rotated as {read[row]}"
+    return f"in a call of {rows_text({call.rows})} from {call.start} on, {at}"
 
 
 def _irregularity(cause: Cause, message: str, evidence: str) -> Irregularity:

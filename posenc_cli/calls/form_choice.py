@@ -2,10 +2,10 @@
 
 A form fits if the call succeeds, the result has the right shape, all heads are rotated alike,
 lengths are kept, more than half of the rotary dimensions rotate, and each row is the same in
-another call. If none fits, the first of the best forms that run is used. If rows differ in it, or
-nothing rotates, but not in an order of axes that was tried before, the function rotates heads
-differently, and that order is used. A parameter that determines positions is always given; a form
-without it is tried only if no form with it runs.
+another call. If none fits, the first of the best forms that run is used. A form whose rows rotate,
+but whose heads are rotated differently, is better than one that only keeps lengths: the function
+may mix heads. A parameter that determines positions is always given; a form without it is tried
+only if no form with it runs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Literal
 
@@ -35,15 +34,13 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from posenc_cli.calls.called_function import CalledFunction
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray
 
     Outcome = Literal["vectors", "tables", "frequencies"]
     """What a function returns: rotated vectors, tables of cosines and sines, or frequencies."""
-    AsAlone = Callable[[Callable[[NumberArray], NumberArray]], list[bool]]
-    """A test of which heads equal single calls; its argument takes the heads from all values."""
 
 _KEPT_LENGTH = 0.03
 """Relative: lengths in bfloat16 are kept within this; wrong tables change them by tenths."""
@@ -60,8 +57,10 @@ _SAME_ROW = 0.05
 _PROBE_POSITIONS = (7, 3, 40, 41, 100, 9, 1, 77, 20, 5, 2, 11, 30)
 """Positions of the calls that find the form: small, so that any table has them, and unordered."""
 
-_FITS, _KEEPS_LENGTHS, _RUNS = 5, 3, 1
-"""Fitness of a form: perfect, only lengths are kept, or the call only runs."""
+_FITS, _ROTATES_ALL, _ROTATES, _HEADS_DIFFER, _KEEPS_LENGTHS, _RUNS = 8, 7, 6, 5, 3, 1
+"""Fitness of a form: perfect; tables rotate all dimensions, but change lengths; few dimensions
+rotate, as with narrower tables; heads are rotated differently; only lengths are kept; the call only
+runs. With 1 more, most dimensions change, or lengths change alike in all heads."""
 
 
 class _Found(Record):
@@ -162,9 +161,7 @@ class FormChoice:
             signature, process.reference, asked.roles, orders, asked.layer_type
         )
         self._refusals: list[tuple[CallForm, InvalidInput]] = []
-        self._differing_heads: CallForm | None = None
-        self._rotating_all: list[CallForm] = []
-        self._alike = self._mistaken = False
+        self._alike = False
 
     def _search(self, frameworks: Sequence[str], orders: Sequence[str]) -> _Found | None:
         """Return the best form with arrays of these frameworks and axes in one of these orders.
@@ -184,12 +181,6 @@ class FormChoice:
         if not best.form.follows_axes:
             of_axes = (error.message for form, error in self._refusals if form.follows_axes)
             self.refused_coordinates = next(of_axes, "").partition(": ")[2]
-        if best.fitness < _FITS and best.form not in self._rotating_all:
-            # If no form is right, narrower tables, which leave half of a head, may run first.
-            wider = (form for form in self._rotating_all if _differ_in_kind(form, best.form))
-            best = replace(best, form=next(wider, best.form))
-        if self._differing_heads is not None and (self._mistaken or best.fitness == _RUNS):
-            return _Found(self._differing_heads, "vectors", _RUNS)
         names = missing_position_parameters(best.form, self._process.signature)
         text = f"{names}, because each call with it raised an error"
         return replace(best, untried=(text,) if names else ())
@@ -204,8 +195,8 @@ class FormChoice:
             suits = self._try_form(form)
             if suits is not None and (best is None or suits[0] > best.fitness):
                 best = _Found(form, suits[1], suits[0])
-            fits = best is not None and best.fitness >= _FITS
-            if fits or self._mistaken or time.monotonic() > deadline:
+            fits = best is not None and (best.fitness >= _FITS or _rotates_heads(best, form, suits))
+            if fits or time.monotonic() > deadline:
                 break
         return best
 
@@ -247,7 +238,7 @@ class FormChoice:
         Return None if the form does not even keep lengths.
         """
         suits = self._try_form(form)
-        if suits is None or suits[0] < _KEEPS_LENGTHS:
+        if suits is None or suits[0] < _KEEPS_LENGTHS or suits[0] == _ROTATES_ALL:
             return None
         positions, vectors = self._probe(form)
         call = self._process.rotated if self.outcome == "vectors" else self._process.call
@@ -349,49 +340,61 @@ class FormChoice:
             )
         rotated = process.as_vectors(results, form, vectors)
         self._ran_packed = self._ran_packed or form.axes == "bnf"
-        last = positions.size - np.ones(1, np.int64)
-        if form.guessed and not self._repeats(form, last, vectors, rotated):
-            return _RUNS, "vectors"
-        if form.roles_text == "x, positions" and form.flat and form.position_axes == "n":
-            return _FITS, "vectors"  # posenc has always supported this form
-        kept = all(
-            _lengths_kept(result.values[0], given.values[0])
-            for result, given in zip(rotated, vectors, strict=True)
-        )
-        differences = [
-            np.abs(result.values[0][:, 0] - result.values[0][:, -1]).max() for result in rotated
-        ]
-        sizes = [np.abs(result.values[0][:, 0]).max(initial=1e-30) for result in rotated]
-        # The last head has the vectors of the first.
-        if not all(off <= _SAME_HEAD * size for off, size in zip(differences, sizes, strict=True)):
-            if kept and self._may_be_bug(form, positions, vectors, rotated):
-                self._differing_heads = form
-            return _RUNS, "vectors"
-        if not kept:
-            self._note_changed_lengths(form, positions, vectors, rotated)
-            return _RUNS + 1, "vectors"
-        self._alike = True
-        rotates = self._rotates_rows(form, vectors, rotated)
-        few, still = self._few_rotate(rotated, vectors, positions), _unchanged(rotated, vectors)
-        if self._differing_heads is not None:
-            alike = self._differing_heads.roles_text == form.roles_text
-            self._mistaken = still or self._differing_heads.axes == "bnf" or (alike and not rotates)
-        return _KEEPS_LENGTHS + rotates + (not few), "vectors"
+        return self._fitness_of_vectors(form, positions, vectors, rotated), "vectors"
 
-    def _note_changed_lengths(
+    def _fitness_of_vectors(
         self,
         form: CallForm,
         positions: Integers,
         vectors: Sequence[Vectors],
         rotated: Sequence[Returned],
-    ) -> None:
-        """Note whether a form that changes lengths makes heads equal, or rotates all dimensions."""
-        if vectors[0].heads > 1 and any(
-            np.ptp(result.values, axis=2).max() <= _ROUNDING for result in rotated
-        ):  # although the heads had different vectors
-            self._differing_heads, self._mistaken = form, True
-        elif form.has(*TABLES) and not self._few_rotate(rotated, vectors, positions):
-            self._rotating_all += [form] * self._rotates_rows(form, vectors, rotated)
+    ) -> int:
+        """Return how well a form fits that returns vectors; the last head repeats the first."""
+        last = positions.size - np.ones(1, np.int64)
+        if form.guessed and not self._repeats(form, last, vectors, rotated):
+            return _RUNS
+        if form.roles_text == "x, positions" and form.flat and form.position_axes == "n":
+            return _FITS  # posenc has always supported this form
+        kept = all(
+            _lengths_kept(result.values[0], given.values[0])
+            for result, given in zip(rotated, vectors, strict=True)
+        )
+        first_last = [result.values[0][:, [0, -1]] for result in rotated]  # (n, 2, d)
+        sizes = [np.abs(heads[:, 0]).max(initial=1e-30) for heads in first_last]
+        alike = [
+            np.ptp(heads, axis=1).max() <= _SAME_HEAD * size
+            for heads, size in zip(first_last, sizes, strict=True)
+        ]
+        if not all(alike):
+            if not kept or not self._may_be_bug(form, positions, vectors, rotated):
+                return _RUNS
+            return _FITS if form.axes == "bnf" else _HEADS_DIFFER
+        return self._fitness_of_equal_heads(form, positions, vectors, rotated, kept=kept)
+
+    def _fitness_of_equal_heads(
+        self,
+        form: CallForm,
+        positions: Integers,
+        vectors: Sequence[Vectors],
+        rotated: Sequence[Returned],
+        *,
+        kept: bool,
+    ) -> int:
+        """Return how well a form fits that rotates heads alike; ``kept`` says whether lengths stay.
+
+        Heads may become equal, although they had different vectors.
+        """
+        whole = not self._few_rotate(rotated, vectors, positions)
+        if not kept:
+            equal = (np.ptp(result.values, axis=2).max() <= _ROUNDING for result in rotated)
+            if vectors[0].heads > 1 and any(equal):
+                return _FITS
+            wide = form.has(*TABLES) and whole and self._rotates_rows(form, vectors, rotated)
+            return _ROTATES_ALL if wide else _RUNS + 1
+        self._alike = True
+        if self._rotates_rows(form, vectors, rotated):
+            return _FITS if whole else _ROTATES
+        return _KEEPS_LENGTHS + whole
 
     def _few_rotate(
         self, rotated: Sequence[Returned], vectors: Sequence[Vectors], positions: Integers
@@ -419,18 +422,24 @@ class FormChoice:
         function counts rows itself and rotates all rows of a head alike: then it reads heads as
         rows.
         """
-        if self._alike or self._differing_heads is not None:
+        if self._alike:
             return False
         if form.axes == "bnf":
-            alone = partial(self._equal_alone, form, positions, vectors, rotated)
-            return _skips_heads(form, alone) or _mixes_rows(form, vectors[0], alone)
+            # A function of one head's size may rotate the first dimensions of any row. Packed q, k
+            # and v may be in an order that is tried later.
+            same = self._equal_alone(form, positions, vectors, rotated)
+            skips = any(same) and not all(same) and (form.has("heads") or any(same[1:]))
+            # If (rows, heads·d) are read as (heads, rows, d), a single head is rotated rightly.
+            return (skips and not form.has("qkv")) or all(
+                self._equal_alone(form, positions, vectors, rotated, mixed=True)
+            )
         if not self._rotates_rows(form, vectors, rotated):
             return False
         required = [given.name for given in self._process.signature.required]
         if not form.has("offset") and form.position_parameter in ("", *required):
             return True
-        same = [Vectors(part.values[:, :1], part.rows) for part in vectors]
-        results = self._process.rotated(form, positions, same)
+        same_head = [Vectors(part.values[:, :1], part.rows) for part in vectors]
+        results = self._process.rotated(form, positions, same_head)
         return any(np.ptp(result.values, axis=1).max() > _SAME_ROW for result in results)
 
     def _equal_alone(
@@ -439,40 +448,43 @@ class FormChoice:
         positions: Integers,
         vectors: Sequence[Vectors],
         rotated: Sequence[Returned],
-        read: Callable[[NumberArray], NumberArray],
+        *,
+        mixed: bool = False,
     ) -> list[bool]:
-        """Return which heads equal single calls; ``read`` takes the heads from all values."""
-        same = []
-        for head in range(vectors[0].heads):
-            only = slice(head, head + 1)
-            given = [replace(part, values=read(part.values)[:, :, only]) for part in vectors]
-            in_batch = [replace(part, values=read(part.values)[:, :, only]) for part in rotated]
+        """Return which heads equal single calls; ``mixed`` reads (rows, heads) as (heads, rows)."""
+        same, (_, rows, heads, columns) = [], vectors[0].values.shape
+
+        def one_head(values: NumberArray, head: int) -> NumberArray:
+            turned = values.reshape(1, heads, rows, columns).swapaxes(1, 2) if mixed else values
+            return turned[:, :, [head]]
+
+        for head in range(heads):
+            given = [replace(part, values=one_head(part.values, head)) for part in vectors]
+            in_batch = [replace(part, values=one_head(part.values, head)) for part in rotated]
             same.append(_all_close(self._process.rotated(form, positions, given), in_batch))
         return same
 
     def _probe(self, form: CallForm) -> tuple[Integers, list[Vectors]]:
         """Return positions and vectors of a short call; the last head repeats the first."""
-        columns, pairs = form.columns, self._process.reference.pairs
-        used = {1, columns, columns // 2, 2 * pairs, pairs, self._process.reference.axes}
+        columns, reference = form.columns, self._process.reference
+        pairs = reference.pairs
+        used = {1, columns, columns // 2, 2 * pairs, pairs, reference.axes}
         rows = next(n for n in (5, 7, 6, 9, 11, 13) if n not in used)
         heads = next(n for n in (3, 4, 10, 12, 14) if n not in {*used, rows})
         if form.flat and not form.any_rows:
             heads = 1  # with several, positions would continue from head to head
-        positions = np.arange(rows)
         if form.has("grid"):
-            positions = np.arange(prod(self._process.reference.grid or ()))
-            rows = positions.size
+            rows = prod(reference.grid or ())
+            positions = np.arange(rows)
         elif form.any_rows:
             positions = np.array(_PROBE_POSITIONS)[:rows] % max(2, self._context)
-        elif form.has("offset"):
-            positions = positions + 2
-        generator = np.random.default_rng(5)
-        vectors = []
-        for _ in form.vectors:
-            values = generator.standard_normal((1, rows, heads, columns)).astype(np.float32)
+        else:
+            positions = np.arange(rows) + 2 * form.has("offset")
+        shape, generator = (1, rows, heads, columns), np.random.default_rng(5)
+        drawn = [generator.standard_normal(shape).astype(np.float32) for _ in form.vectors]
+        for values in drawn:
             values[:, :, -1] = values[:, :, 0]
-            vectors.append(Vectors(values, rows))
-        return positions, vectors
+        return positions, [Vectors(values, rows) for values in drawn]
 
     def _repeats(
         self,
@@ -522,30 +534,14 @@ class FormChoice:
         return None if tables is None else "tables"
 
 
-def _differ_in_kind(form: CallForm, other: CallForm) -> bool:
-    """Return whether forms differ in nothing but the kind of their tables."""
-    return form != other and replace(form, kind=other.kind) == other
+def _rotates_heads(best: _Found, form: CallForm, suits: tuple[int, Outcome] | None) -> bool:
+    """Return whether heads differ in one order of axes, and nothing rotates in another.
 
-
-def _skips_heads(form: CallForm, alone: AsAlone) -> bool:
-    """Return whether some of the heads side by side are rotated as alone, and others are not.
-
-    A function of one head's size may rotate the first dimensions of any row. Packed q, k and v may
-    be in an order that is tried later.
+    Then the function rotates by heads, and no other order is tried.
     """
-    if form.has("qkv"):
-        return False
-    same = alone(lambda values: values)
-    return (form.has("heads") or any(same[1:])) and any(same) and not all(same)
-
-
-def _mixes_rows(form: CallForm, vectors: Vectors, alone: AsAlone) -> bool:
-    """Return whether heads side by side, (rows, heads·d), are read as (heads, rows, d).
-
-    A single head is then rotated rightly, so that axes without heads seem to be right.
-    """
-    shape = (1, vectors.heads, vectors.rows, form.columns)
-    return all(alone(lambda values: values.reshape(shape).swapaxes(1, 2)))
+    still = suits is not None and _KEEPS_LENGTHS <= suits[0] < _HEADS_DIFFER
+    alike = best.form.roles_text == form.roles_text
+    return still and alike and best.fitness == _HEADS_DIFFER
 
 
 def _all_close(some: Sequence[Returned], others: Sequence[Returned]) -> bool:

@@ -27,7 +27,7 @@ from posenc_cli.calls.serving import ServedFunction, other_vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.frameworks import BY_NAME
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import round_to_half
+from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.records import Record, replace
 
@@ -89,9 +89,9 @@ class Tried(Record):
         """The form in which the function is called."""
         return self.function.form
 
-    def takes_half(self, which: int) -> bool:
-        """Return whether it supports vectors in more than ``which`` half precisions."""
-        return self.last > 0 and len(halves_of(self.function)) > which
+    def takes_half(self, half: str) -> bool:
+        """Return whether it supports vectors in a half precision."""
+        return self.last > 0 and half in halves_of(self.function)
 
     @property
     def takes_batches(self) -> bool:
@@ -109,17 +109,19 @@ class Tried(Record):
         """Whether it rotates vectors, and has no parameter of grid sizes."""
         return self.function.outcome == "vectors" and not self.form.has("grid")
 
-    def planes(self, parts: Sequence[NumberArray]) -> ComplexRows:
+    def planes(self, parts: Sequence[NumberArray], *, given: bool = False) -> ComplexRows:
         """Return the dimension pairs of results as complex numbers; for tables, cosine and sine.
 
-        Shape: (n, pairs), or (n, 2 pairs) for two results or for tables with each value twice.
+        With ``given`` they are those of the vectors that were given. Shape: (n, pairs), or
+        (n, 2 pairs) for two results or for tables with each value twice.
         """
         pairing = self.pairing
         if self.function.outcome == "tables":
             factors: ComplexRows = parts[0] + 1j * parts[1].astype(np.float64)
             return factors if pairing is None else factors[:, [*pairing.first, *pairing.second]]
         assert pairing is not None
-        first, second = list(pairing.out_first), list(pairing.out_second)
+        columns = (pairing.out_first, pairing.out_second)
+        first, second = map(list, (pairing.first, pairing.second) if given else columns)
         return np.concatenate(
             [part[:, first] + 1j * part[:, second].astype(np.float64) for part in parts], axis=1
         )
@@ -213,9 +215,7 @@ def _beside_long(tried: Tried) -> Iterator[_Pair]:
 
 
 _EARLY = (
-    Pattern(
-        lambda _: EarlyCall.text, _early_call_change, lambda tried: tried.early.first, surely=True
-    ),
+    Pattern(EarlyCall.text, _early_call_change, lambda tried: tried.early.first, surely=True),
     Pattern(
         lambda tried: f"a short call beside one up to position {tried.last}",
         _beside_long,
@@ -230,24 +230,18 @@ _EARLY = (
 """The calls with the positions of the early one."""
 
 
-def _after_half(tried: Tried, *, renewed: bool) -> Iterator[_Pair]:
+def _after_half(half: str, tried: Tried, *, renewed: bool) -> Iterator[_Pair]:
     """Yield the early call's results after vectors of a half precision, and its first ones.
 
     With ``renewed``, the vectors of a half precision are the first of a new process.
     """
-    early, half = tried.early, halves_of(tried.function)[0]
+    early, process = tried.early, tried.function.process
     if renewed:
-        if not tried.function.process.renews:
+        if not process.renews:
             raise InvalidInput("a function of this process cannot be loaded again")
-        tried.function.process.renew()
+        process.renew()
         early.repeat(half=half)
     yield np.concatenate(early.repeat(), axis=1), np.concatenate(early.first, axis=1)
-
-
-def _after_text(tried: Tried, *, renewed: bool) -> str:
-    if renewed:
-        return f"vectors of {halves_of(tried.function)[0]} before any of float32"
-    return "vectors of float32 after half precision"
 
 
 def _strided_vectors(strided: str, tried: Tried) -> Iterator[_Pair]:
@@ -311,18 +305,12 @@ def _kept_arrays(tried: Tried) -> Iterator[_Pair | Irregularity]:
     yield values, wanted
 
 
-def _type_text(role: str, tried: Tried) -> str:
-    name = next(argument.parameter for argument in tried.form.arguments if argument.role == role)
-    return f"{name} {_TYPES[role]}"
-
-
 _TYPES = {"offset": "as an array", "positions": "of int32"}
 """Other types of an offset and of positions."""
 
 
-def _half_precision_faults(which: int, called: str, tried: Tried) -> Iterator[Irregularity]:
+def _half_precision_faults(half: str, called: str, tried: Tried) -> Iterator[Irregularity]:
     """Yield the fault for vectors in a half precision: all in one call, or row by row."""
-    half = halves_of(tried.function)[which]
     other = tried.function.varied(last=tried.function.last, dtype=half)
     at = _LATER if called == _PAST else rounded_positions(tried)
     yield from faults_in_half(half, other, tried, called, at, single=called == _SINGLE)
@@ -423,17 +411,20 @@ def _find_rounding(
 
 def _rounded_angles(
     positions: Integers, rates: Reals, half: str
-) -> Iterator[tuple[str, Cause, RealRows]]:
-    """Yield values that may be rounded, the cause, and the resulting angles (n, pairs)."""
-    places, coarse = (
-        round_to_half(values.astype(np.float64), half) for values in (positions, rates)
-    )
-    yield "positions", Cause.POSITION_PRECISION, np.outer(places, rates)
-    yield "frequencies", Cause.INV_FREQ_PRECISION, np.outer(positions, coarse)
-    angles = round_to_half(np.outer(positions, rates), half)
-    yield "angles", Cause.POSITION_PRECISION, angles
-    angles = round_to_half(np.outer(places, coarse), half)
-    yield "positions, frequencies and angles", Cause.POSITION_PRECISION, angles
+) -> list[tuple[str, Cause, RealRows]]:
+    """Return values that may be rounded, the cause, and the resulting angles (n, pairs)."""
+
+    def rounded(values: NumberArray) -> NumberArray:
+        return round_to_half(values.astype(np.float64), half)
+
+    places, coarse = rounded(positions), rounded(rates)
+    exact, of_coarse = np.outer(positions, rates), np.outer(places, coarse)
+    return [
+        ("positions", Cause.POSITION_PRECISION, np.outer(places, rates)),
+        ("frequencies", Cause.INV_FREQ_PRECISION, np.outer(positions, coarse)),
+        ("angles", Cause.POSITION_PRECISION, rounded(exact)),
+        ("positions, frequencies and angles", Cause.POSITION_PRECISION, rounded(of_coarse)),
+    ]
 
 
 def random_vectors(rows: int, columns: int) -> NumberArray:
@@ -441,42 +432,44 @@ def random_vectors(rows: int, columns: int) -> NumberArray:
     return np.random.default_rng(31).standard_normal((rows, columns)).astype(np.float32)
 
 
-def _half_text(which: int, called: str, tried: Tried) -> str:
-    return f"{called} of {halves_of(tried.function)[which]}"
-
-
 _VECTORS, _SINGLE, _PAST = "vectors", "single rows", "later rows"
 _OF = dict.fromkeys((_SINGLE, _PAST), _VECTORS)
 
+_AFTER_HALF = "vectors of float32 after half precision", "vectors of {} before any of float32"
+"""The calls in float32 that follow a half precision: of the same process, and of a new one."""
+
+
+def _has_later_half(half: str, tried: Tried) -> bool:
+    """Return whether calls beyond the last position in a half precision are possible."""
+    return (
+        tried.takes_half(half)
+        and tried.last < _LATER[-1]
+        and not (tried.form.has("grid", *TABLES) or tried.by_length)
+        and not (tried.function.follows_length or tried.reference.axes)
+    )
+
+
 _LATER_CALLS = tuple(
     Pattern(
-        partial(_half_text, which, _PAST),
-        partial(_half_precision_faults, which, _PAST),
-        partial(
-            lambda which, tried: (
-                tried.takes_half(which)
-                and tried.last < _LATER[-1]
-                and not (tried.form.has("grid", *TABLES) or tried.by_length)
-                and not (tried.function.follows_length or tried.reference.axes)
-            ),
-            which,
-        ),
+        f"{_PAST} of {half}",
+        partial(_half_precision_faults, half, _PAST),
+        partial(_has_later_half, half),
         last=True,
         rare=True,
     )
-    for which in (0, 1)
+    for half in HALVES
 )
 """The calls beyond the last position, if the reference has later positions."""
 
 _FURTHER = (
     Pattern(
-        lambda _: "v beside q and k",
+        "v beside q and k",
         _changed_v,
         lambda tried: tried.rotates and tried.form.has("v", "qkv"),
     ),
     *(
         Pattern(
-            partial(_type_text, role),
+            partial(lambda role, tried: f"{tried.form.parameter_of(role)} {_TYPES[role]}", role),
             partial(_results_in_other_type, role),
             partial(
                 lambda role, tried: (
@@ -488,7 +481,7 @@ _FURTHER = (
         for role in _TYPES
     ),
     Pattern(
-        lambda _: "positions changed in place",
+        "positions changed in place",
         _kept_arrays,
         lambda tried: (
             not (tried.function.follows_length or tried.form.has("grid"))
@@ -498,7 +491,7 @@ _FURTHER = (
     ),
     *(
         Pattern(
-            partial(lambda text, _: text, text),
+            text,
             partial(_strided_vectors, strided),
             lambda tried: tried.function.outcome == "vectors",
         )
@@ -506,28 +499,37 @@ _FURTHER = (
     ),
     *(
         Pattern(
-            partial(_half_text, which, called),
-            partial(_half_precision_faults, which, called),
+            f"{called} of {half}",
+            partial(_half_precision_faults, half, called),
             partial(
-                lambda which, called, tried: (
-                    tried.takes_half(which) and (called == _VECTORS or tried.takes_single_rows)
+                lambda half, called, tried: (
+                    tried.takes_half(half) and (called == _VECTORS or tried.takes_single_rows)
                 ),
-                which,
+                half,
                 called,
             ),
             last=True,
         )
-        for which in (0, 1)
+        for half in HALVES
         for called in (_VECTORS, _SINGLE)
     ),
     *(
         Pattern(
-            partial(_after_text, renewed=renewed),
-            partial(_after_half, renewed=renewed),
-            lambda tried: tried.early.first and tried.takes_half(0) and not tried.calls.faults,
+            text.format(half),
+            partial(_after_half, half, renewed=renewed),
+            partial(
+                lambda half, tried: (
+                    tried.early.first
+                    and tried.last > 0
+                    and not tried.calls.faults
+                    and halves_of(tried.function)[:1] == (half,)
+                ),
+                half,
+            ),
             last=True,
         )
-        for renewed in (False, True)
+        for half in HALVES
+        for renewed, text in zip((False, True), _AFTER_HALF, strict=True)
     ),
 )
 """The further calls of a function."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.calls.arrangements import Arrangement, arrangements
-from posenc_cli.calls.batches import called_together
+from posenc_cli.calls.batches import called_together, is_right
 from posenc_cli.calls.call_form import SIDE_BY_SIDE, Argument
 from posenc_cli.calls.function_trial import NO_MAP, Irregularity
 from posenc_cli.calls.further_calls import Tried, faults_in_half, random_vectors, rounded_positions
@@ -82,9 +82,9 @@ class _VariedSetting(Record):
 def _other_sizes(sizes: tuple[int, ...]) -> str:
     """Return the sizes of another grid: sides exchanged, or a square made twice as high."""
     *frames, rows, columns = sizes
-    half = columns // 2 if columns % 2 == 0 else columns
-    sides = (columns, rows) if rows != columns else (2 * rows, half)
-    return "x".join(map(str, (*frames, *sides)))
+    lower = columns // 2 if columns % 2 == 0 else columns
+    others = (2 * rows, lower) if rows == columns else (columns, rows)
+    return "x".join(map(str, (*frames, *others)))
 
 
 _VARIED_SETTINGS = (
@@ -154,12 +154,12 @@ def try_other_references(tried: Tried) -> None:
 
     It is skipped if the last position is part of every call, unless the function has a grid.
     """
-    form, function = tried.form, tried.function
-    for varied in _VARIED_SETTINGS if form.has("grid") or not function.follows_length else ():
-        names = _names_for(tried, varied)
-        if names:
-            with tried.calls.planned(f"another {varied.parameter}", surely=False, tests=names):
-                tried.calls.fault(_reference_fault(tried, varied, names))
+    if tried.function.follows_length and not tried.form.has("grid"):
+        return
+    for varied in _VARIED_SETTINGS:
+        if names := _names_for(tried, varied):
+            fault = partial(_reference_fault, tried, varied, names)
+            tried.calls.judge(f"another {varied.parameter}", fault, surely=False, tests=names)
 
 
 def _names_for(tried: Tried, varied: _VariedSetting) -> list[str]:
@@ -167,20 +167,15 @@ def _names_for(tried: Tried, varied: _VariedSetting) -> list[str]:
     form, process = tried.form, tried.function.process
     if varied.of_rope:  # a function gets no factor of plain RoPE, which has none
         names = [*process.left_at_default, *(given.name for given in tried.function.parameters)]
-        return [
-            name
-            for name in names
-            if name in varied.names and tried.reference.encoding.bound.scheme.name == "rope"
-        ][:1]
+        plain = tried.reference.encoding.bound.scheme.name == "rope"
+        return [name for name in names if plain and name in varied.names][:1]
     parts = varied.names if form.vectors or "setting" in varied.roles else ("",)
-    parameters = [
+    given = [
         *process.given_parameters,
         *((argument.role, argument.parameter) for argument in form.arguments),
     ]
     return [
-        name
-        for role, name in parameters
-        if role in varied.roles and any(part in name for part in parts)
+        name for role, name in given if role in varied.roles and any(part in name for part in parts)
     ]
 
 
@@ -189,7 +184,7 @@ def try_parameters(tried: Tried) -> None:
 
     A mask may also determine positions, if the function has no parameter for them.
     """
-    calls, batch = tried.calls, _right_batch(tried)
+    judge, batch = tried.calls.judge, _right_batch(tried)
     for given, role in _varied_parameters(tried.function):
         for value in role.varied:
             if value == ADDED and (tried.form.added_mask or tried.form.from_zero):
@@ -198,35 +193,32 @@ def try_parameters(tried: Tried) -> None:
             if role.name in NUMBERS and not isinstance(value, int | float):
                 text = f"{given.name} {NUMBERS[role.name] if value is None else value}"
             surely = role.response == "same" and value != ADDED
-            with calls.planned(text, surely=surely, tests=[given.name]):
+            with tried.calls.planned(text, surely=surely, tests=[given.name]):
                 other = _with_value(tried.function, given.name, role.name, value)
                 called = f"called with {text}: results"
                 fault = _response_fault(tried, other, role, (given.name, value), called)
                 if fault is None and batch is not None and value == role.varied[0]:
                     fault = _batch_fault(tried, other, batch, text)
-                calls.fault(fault)
+                tried.calls.fault(fault)
     for name in _other_offsets(tried):
-        with calls.planned(f"rows placed by {name}", tests=[name]):
-            calls.fault(_offset_fault(tried, name))
+        judge(f"rows placed by {name}", partial(_offset_fault, tried, name), tests=[name])
     for argument in tried.form.arguments:
         if argument.role == "length":
-            with calls.planned(f"a longer {argument.parameter}", tests=[argument.parameter]):
-                calls.fault(_length_fault(tried, argument.parameter))
+            name = argument.parameter
+            judge(f"a longer {name}", partial(_length_fault, tried, name), tests=[name])
 
 
 def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[str]:
     """Return the parameters that may affect values, and that no judged call varied."""
-    form = function.form
+    form, varying = function.form, {*VARYING, "layer_type"}
+    if form.has("qkv"):
+        varying -= {"key_heads"}
+    if form.has(*TABLES) and not form.chosen:
+        varying -= {"positions", "offset"}
+    if not form.vectors and form.from_zero:  # the length decides how long its tables are
+        varying |= {"length"}
     tested = {*function.found.chosen_by, *calls.tested}
-    # Without positions, the length decides how long its tables are.
-    returns_tables = not form.vectors and form.from_zero
-    for argument in form.arguments:
-        fixed = (form.has("qkv") and argument.role == "key_heads") or (
-            argument.role in ("positions", "offset") and form.has(*TABLES) and not form.chosen
-        )
-        chosen = argument.role == "layer_type" or (argument.role == "length" and returns_tables)
-        if (argument.role in VARYING and not fixed) or chosen:
-            tested.add(argument.parameter)
+    tested |= {argument.parameter for argument in form.arguments if argument.role in varying}
     names = [given.name for given in function.parameters if given.affects_values]
     at_default = [name for name in function.process.left_at_default if name not in calls.tested]
     return [*at_default, *(name for name in names if name not in tested)]
@@ -242,36 +234,23 @@ def _other_offsets(tried: Tried) -> list[str]:
     return [given.name for given in others if given.name != form.position_parameter]
 
 
-def _late_rows(tried: Tried, first: int = _OFFSET) -> tuple[NumberArray, Integers]:
-    """Return random vectors, and their positions from ``first`` on.
-
-    Raises: InvalidInput if there are none.
-    """
-    x, positions = _vectors_and_positions(tried, tried.last)
-    if positions.size <= first:
-        raise InvalidInput("there are too few positions")
-    return x[first:], positions[first:]
-
-
 def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
     """Return the fault of rows whose positions come from another parameter.
 
     Raises: InvalidInput if the call fails.
     """
     form, function = tried.form, tried.function
-    offset = Argument("offset", name, name)
     arguments = tuple(
-        offset if argument.parameter == form.position_parameter else argument
+        Argument("offset", name, name)
+        if argument.parameter == form.position_parameter
+        else argument
         for argument in form.arguments
     )
-    other = function.varied(
-        last=function.last, form=replace(form, arguments=arguments, position_axes="")
-    )
-    x, positions = _late_rows(tried)
-    wanted, values, first = (
-        _joined_results(*call, x)
-        for call in ((function, positions), (other, positions), (function, positions - _OFFSET))
-    )
+    placed = replace(form, arguments=arguments, position_axes="")
+    other = function.varied(last=function.last, form=placed)
+    x, positions = _vectors_and_positions(tried, tried.last, first=_OFFSET)
+    values = _joined_results(other, positions, x)
+    wanted, first = (_joined_results(function, positions - more, x) for more in (0, _OFFSET))
     if not tried.differs(values, wanted):
         return None
     how = "places rows at other positions" if tried.differs(values, first) else "is ignored"
@@ -316,14 +295,6 @@ _BY_AXIS = ("bhnd", "bnhd")
 """Axes of vectors whose tables have the axis of heads at index 1, and at index 2."""
 
 
-def _counts_without_padding(
-    tried: Tried, values: Sequence[NumberArray], x: NumberArray, positions: Integers
-) -> bool:
-    """Return whether positions are counted without the first row, which is padding."""
-    wanted = _joined_results(tried.function, positions[:-1], x[1:])
-    return not tried.differs(np.concatenate(values, axis=1)[1:], wanted)
-
-
 def _length_fault(tried: Tried, name: str) -> Irregularity | None:
     """Return the fault with a longer length than needed; without one, a shorter length must fail.
 
@@ -333,41 +304,33 @@ def _length_fault(tried: Tried, name: str) -> Irregularity | None:
     first, after = (0, _ROWS) if form.from_zero else (_OFFSET, 0)  # its rows may end at the length
     if function.follows_length:
         raise InvalidInput("the length is always that of the call")
-    x, positions = _late_rows(tried, first)
+    x, positions = _vectors_and_positions(tried, tried.last, first=first)
     needed = positions.size if form.counted else int(positions[-1]) + 1
-    with_length = partial(_with_value, function, name, "length")
-    longer = with_length(needed + _ROWS)
-    values, plain, last = (
-        _joined_results(*call, x)
-        for call in ((longer, positions), (function, positions), (function, positions + after))
+    longer, shorter = (
+        _with_value(function, name, "length", length) for length in (needed + _ROWS, needed - 2)
     )
-    if all(tried.differs(values, wanted) for wanted in (plain, last)):
+    values = _joined_results(longer, positions, x)
+    plain, last = (_joined_results(function, positions + more, x) for more in (0, after))
+    if tried.differs(values, plain) and tried.differs(values, last):
         message = f"{name} changes the result, which must not depend on it"
-        return Irregularity(
-            Cause.UNKNOWN, message, f"called with {name}={needed + _ROWS}: results change"
-        )
+        text = f"called with {name}={needed + _ROWS}: results change"
+        return Irregularity(Cause.UNKNOWN, message, text)
     if form.from_zero and function.outcome == "tables":
         shapes = [result.shape for result in longer.answers(positions[None])]
-        if any(needed + _ROWS in shape for shape in shapes):
-            return None
-    elif (
-        result_or_none(function, partial(with_length(needed - 2).all_values, x, positions)) is None
-    ):
-        return None
-    raise InvalidInput("its result is as long as x")
+        follows = any(needed + _ROWS in shape for shape in shapes)
+    else:
+        follows = result_or_none(function, partial(shorter.all_values, x, positions)) is None
+    if not follows:
+        raise InvalidInput("its result is as long as x")
+    return None
 
 
 def _right_batch(tried: Tried) -> Arrangement | None:
     """Return the fullest batch of sequences in which the function is right, or None."""
-    function = tried.function
     if not tried.rotates or not tried.takes_batches:
         return None
-    for arrangement in arrangements(tried.form):
-        call = partial(called_together, function, arrangement, tried.differs)
-        batch = result_or_none(function, call) if arrangement.sequences > 1 else None
-        if batch is not None and not batch.wrong:
-            return arrangement
-    return None
+    several = (one for one in arrangements(tried.form) if one.sequences > 1)
+    return next((one for one in several if is_right(tried, one)), None)
 
 
 def _batch_fault(
@@ -382,8 +345,8 @@ def _batch_fault(
     fault = called.fault(f"{batch.text} and {text}")
     if fault is None:
         return None
-    what = f"results for {called.where} of a batch differ from single calls"
-    what = what if fault.message == NO_MAP else fault.message
+    unnamed = f"results for {called.where} of a batch differ from single calls"
+    what = unnamed if fault.message == NO_MAP else fault.message
     return replace(fault, message=f"with {text}, {what}")
 
 
@@ -415,10 +378,12 @@ def _response_fault(
         message = f"{name} is ignored: results are float16, not float32"
         fault = Irregularity(Cause.TABLE_PRECISION, message, f"{called} are float16")
         return fault if values[0].dtype == np.float16 else None
-    same = not any(tried.differs(*pair) for pair in _compared_parts(tried, values, plain, value))
-    may_place = value == LEFT_PADDED and not tried.form.has("positions")
-    if same or (may_place and _counts_without_padding(tried, values, x[late], positions[late])):
+    if not any(tried.differs(*pair) for pair in _compared_parts(tried, values, plain, value)):
         return None
+    if value == LEFT_PADDED and not tried.form.has("positions"):  # it may count without padding
+        wanted = _joined_results(tried.function, positions[late][:-1], x[late][1:])
+        if not tried.differs(np.concatenate(values, axis=1)[1:], wanted):
+            return None
     lengths = [np.linalg.norm(np.concatenate(results), axis=1) for results in (values, plain)]
     if value == ADDED and tried.differs(*lengths):
         raise InvalidInput("it requires a mask of rows")
@@ -436,7 +401,8 @@ def _changed_response_fault(
 ) -> Irregularity | None:
     """Return the fault with a value that must change the results of ``late`` rows.
 
-    ``varied`` are the required response, the parameter and the value.
+    ``varied`` are the required response, the parameter and the value. A scale of scores may
+    multiply only one of q and k.
 
     Raises: InvalidInput if the call fails.
     """
@@ -444,17 +410,17 @@ def _changed_response_fault(
     x, positions = _vectors_and_positions(tried, tried.last)
     called, parts = f"called with {name}={value}: results", _compared_parts(tried, values, plain)
     same = [not tried.differs(*pair) for pair in parts]
-    if any(same) and not _is_scaled(tried, parts, same, value):
+    changed = [pair for pair, unchanged in zip(parts, same, strict=True) if not unchanged]
+    scaled = all(not tried.differs(one, before * np.float32(value or 0)) for one, before in changed)
+    if all(same) or (any(same) and not scaled):
         of = "" if all(same) else f" for {'qk'[same.index(True)]}"
         text = f"{called} do not change"
         return Irregularity(Cause.UNKNOWN, f"{name} is ignored{of}", text)
     before = _input_planes(tried, x[late])
     wanted = tried.planes(plain).conj() * before / before.conj()
     if response == "inverse" and _planes_differ(tried, tried.planes(values), wanted):
-        message = f"{name}={value} does not rotate back"
-        return Irregularity(
-            Cause.DIRECTION, message, f"{called} are not rotated by the opposite angles"
-        )
+        text = f"{called} are not rotated by the opposite angles"
+        return Irregularity(Cause.DIRECTION, f"{name}={value} does not rotate back", text)
     from_zero = _joined_results(other, positions, x)[late]
     if not tried.differs(np.concatenate(values, axis=1), from_zero):
         return None
@@ -475,19 +441,6 @@ def _compared_parts(
         pairs = [(np.concatenate(values, axis=1), np.concatenate(plain, axis=1))]
     rows = slice(value in (LEFT_PADDED, ADDED), -1 if value == PADDED else None)
     return [(result[rows], other[rows]) for result, other in pairs]
-
-
-def _is_scaled(
-    tried: Tried,
-    parts: Sequence[tuple[NumberArray, NumberArray]],
-    same: Sequence[bool],
-    value: float | str | None,
-) -> bool:
-    """Return whether the value multiplies only one of q and k, as a scale of scores does."""
-    others = [pair for pair, unchanged in zip(parts, same, strict=True) if not unchanged]
-    return bool(others) and not any(
-        tried.differs(values, plain * np.float32(value or 0)) for values, plain in others
-    )
 
 
 def _reference_fault(
@@ -553,20 +506,19 @@ def _other_reference(reference: Reference, varied: _VariedSetting) -> tuple[Refe
         raise InvalidInput(f"{bound.scheme.name} has no other {name}")
     if name == "grid" and given.get("axes"):
         raise InvalidInput("the coordinates come from a file")
-    value = varied.other(given[name])
-    bound = bound.scheme.bind({**given, name: value})
+    given[name] = varied.other(given[name])
+    bound = bound.scheme.bind(given)
     coordinates = reference.coordinates
-    if reference.axes and bound.rotation.waves.coordinates is None:  # a model's video has some
-        placed = bound.scheme.bind({**given, name: value, "axes": "of a video"})
-        axes = placed.rotation.waves.coordinates
-        assert coordinates is not None
-        assert axes is not None
-        waves = replace(
-            bound.rotation.waves, coordinates=replace(axes, at=coordinates.at, file=None)
-        )
+    if (
+        coordinates is not None and bound.rotation.waves.coordinates is None
+    ):  # a model's video has some
+        placed = bound.scheme.bind({**given, "axes": "of a video"}).rotation.waves
+        assert placed.coordinates is not None
+        axes = replace(placed.coordinates, at=coordinates.at, file=None)
+        waves = replace(bound.rotation.waves, coordinates=axes)
         bound = replace(bound, content=replace(bound.rotation, waves=waves))
     other = Reference(replace(reference.encoding, bound=bound), reference.engine)
-    return other, as_text(value).replace("x", "×")
+    return other, as_text(given[name]).replace("x", "×")
 
 
 def _possible_pairings(
@@ -589,47 +541,49 @@ def _matches(tried: Tried, used: Reference, wanted: Reference) -> bool:
 
     Raises: InvalidInput if the call fails.
     """
-    function, grid = tried.function, tried.form.has("grid")
-    x, positions = _vectors_and_positions(tried, prod(used.grid or ()) - 1 if grid else _ROWS)
+    function, pairing = tried.function, tried.pairing
+    last = prod(used.grid or ()) - 1 if tried.form.has("grid") else _ROWS
+    x, positions = _vectors_and_positions(tried, last)
     with function.on(used):
         if function.outcome == "frequencies":
             rates = function.returned(positions)[0].values.reshape(-1)
             return rates.size == wanted.pairs and not tried.differs(rates, wanted.frequencies)
         parts = function.all_values(x, positions)
-    pairing = tried.pairing
     if pairing is not None and (
         pairing.pairs != wanted.pairs or parts[0].shape[1] <= max(pairing.second)
     ):
         return False  # other pairs, or tables of fewer dimensions
-    values = tried.planes(parts)
-    if wanted.grid is not None and grid:
-        positions = positions % prod(wanted.grid)
+    if tried.form.has("grid"):
+        positions = positions % prod(wanted.grid or ())
     before = _input_planes(tried, x)
     results = max(1, before.shape[1] // wanted.pairs)
     factors = np.tile(wanted.cells(positions, FLOAT64), (1, results)) * before
-    return not _planes_differ(tried, values, factors)
+    return not _planes_differ(tried, tried.planes(parts), factors)
 
 
-def _vectors_and_positions(tried: Tried, last: int) -> tuple[NumberArray, Integers]:
-    """Return random vectors and their positions: those of all rows of a grid, or some."""
+def _vectors_and_positions(
+    tried: Tried, last: int, *, first: int = 0
+) -> tuple[NumberArray, Integers]:
+    """Return random vectors and their positions: those of all rows of a grid, or some.
+
+    They begin at ``first``.
+
+    Raises: InvalidInput if there are none.
+    """
     rows = last + 1 if tried.form.has("grid") else min(_ROWS, last + 1)
-    return random_vectors(rows, tried.form.columns), np.arange(rows)
+    if rows <= first:
+        raise InvalidInput("there are too few positions")
+    return random_vectors(rows, tried.form.columns)[first:], np.arange(first, rows)
 
 
 def _input_planes(tried: Tried, x: NumberArray) -> ComplexRows:
     """Return the dimension pairs of the given vectors as complex numbers; 1 for tables."""
     if tried.function.outcome == "tables":
         return np.ones((len(x), 1), complex)
-    assert tried.pairing is not None
-    first, second = tried.pairing.first, tried.pairing.second
-    before = replace(tried, pairing=replace(tried.pairing, out_first=first, out_second=second))
-    return before.planes([x, other_vectors(x)][: tried.function.results])
+    return tried.planes([x, other_vectors(x)][: tried.function.results], given=True)
 
 
 def _planes_differ(tried: Tried, values: ComplexRows, wanted: ComplexRows) -> bool:
     """Return whether complex pairs differ from those wanted; tables may repeat each value."""
-    if values.shape[1] % wanted.shape[1]:
-        return True
-    wanted = np.tile(wanted, (1, values.shape[1] // wanted.shape[1]))
-    planes = (np.ascontiguousarray(array).view(np.float64) for array in (values, wanted))
-    return tried.differs(*planes)
+    times, more = divmod(values.shape[1], wanted.shape[1])
+    return more > 0 or tried.differs(values, np.tile(wanted, (1, times)))

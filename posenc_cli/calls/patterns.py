@@ -86,15 +86,18 @@ class PlannedCalls:
 
     @contextlib.contextmanager
     def planned(
-        self, text: str, *, surely: bool = True, tests: Sequence[str] = ()
+        self, text: str, *, surely: bool = True, refusable: bool = True, tests: Sequence[str] = ()
     ) -> Iterator[None]:
         """Run a call, described by ``text``, and its comparison, which ``tests`` some parameters.
 
-        A crash is a fault if callers ``surely`` make such calls.
+        A crash is a fault if callers ``surely`` make such calls. Every function must support a call
+        that is not ``refusable``: its error ends the check.
         """
         try:
             yield
         except InvalidInput as error:
+            if not refusable:
+                raise
             self._function.revive()
             self.skip(text, self._function.process.reason(error))
             if surely:
@@ -134,6 +137,17 @@ class PlannedCalls:
         """Record a fault, if there is one."""
         self.faults += filter(None, [fault])
 
+    def judge(
+        self,
+        text: str,
+        call: Callable[[], Irregularity | None],
+        *,
+        surely: bool = True,
+        tests: Sequence[str] = (),
+    ) -> None:
+        """Record the fault that a call and its comparison return."""
+        self.fault(self.attempt(text, call, surely=surely, tests=tests))
+
 
 def result_or_none(function: ServedFunction, call: Callable[[], _Compared]) -> _Compared | None:
     """Return the result of a call, or None if it fails."""
@@ -143,13 +157,13 @@ def result_or_none(function: ServedFunction, call: Callable[[], _Compared]) -> _
 class Pattern(Record):
     """A kind of calls: when it applies, and which results must be equal.
 
-    ``pairs`` yields results with what they must equal, or a fault. If a call is ``surely``
-    supported, its error ends the check. A ``last`` row is compared only if all rows before it are
-    right, and a ``long`` row only if a call of the sequence is fast. A ``rare`` row may end the
-    process.
+    ``text`` describes it, or is a function that does. ``pairs`` yields results with what they must
+    equal, or a fault. If a call is ``surely`` supported, its error ends the check. A ``last`` row
+    is compared only if all rows before it are right, and a ``long`` row only if a call of the
+    sequence is fast. A ``rare`` row may end the process.
     """
 
-    text: Callable[[Any], str]
+    text: str | Callable[[Any], str]
     pairs: Callable[[Any], Iterable[_Pair | Irregularity]]
     when: Callable[[Any], bool]
     surely: bool = False
@@ -165,31 +179,26 @@ def compare_patterns(
 
     Raises: InvalidInput if a call fails that is surely supported.
     """
-    wrong = False
+    before = len(calls.faults)
     for pattern in patterns:
-        if (pattern.last and wrong) or not pattern.when(tried):
+        if (pattern.last and len(calls.faults) > before) or not pattern.when(tried):
             continue
-        text = pattern.text(tried)
+        text = pattern.text if isinstance(pattern.text, str) else pattern.text(tried)
         if pattern.long and tried.slow:
             calls.skip(text, SLOW)
             continue
-        planned = calls.planned(text, surely=not pattern.rare)
-        with contextlib.nullcontext() if pattern.surely else planned:
+        with calls.planned(text, surely=not pattern.rare, refusable=not pattern.surely):
             faults = (_fault(text, pair, differs) for pair in pattern.pairs(tried))
-            if fault := next(filter(None, faults), None):
-                calls.fault(fault)
-                wrong = True
-        if pattern.surely:
-            calls.tried.append(text)
+            calls.fault(next(filter(None, faults), None))
 
 
 def _fault(text: str, pair: _Pair | Irregularity, differs: Differs) -> Irregularity | None:
     """Return the fault of a call that ``text`` describes, or None if both results are equal."""
     if isinstance(pair, Irregularity):
         return pair
-    values, wanted, *alike = pair
-    if not differs(values, wanted, *alike):
+    if not differs(*pair):
         return None
+    values, wanted = pair[:2]
     off, first = np.abs(values - wanted).max(), _first_differing_row(values, wanted, differs)
     rows = f", first at row {first}" if len(values) > 1 else ""
     evidence = f"called with {text}: results differ from other calls by up to {off:.2g}{rows}"
@@ -315,11 +324,11 @@ def _very_long_call(tried: _Sequence) -> Iterator[_Pair]:
         cycle = next(n for n in range(tried.count, 1, -1) if all(end % n for end in _ENDS))
         repeated = np.resize(np.arange(cycle), LONG)
         yield tried.rows(repeated, repeated), tried.whole[repeated]
-        return
-    count = min(LONG, tried.context)
-    values = tried.run(count)
-    yield values[: tried.count], tried.whole
-    yield values[-2:], tried.run(2, count - 2)
+    else:
+        count = min(LONG, tried.context)
+        values = tried.run(count)
+        yield values[: tried.count], tried.whole
+        yield values[-2:], tried.run(2, count - 2)
 
 
 _PATTERNS = (
@@ -334,7 +343,7 @@ _PATTERNS = (
     ),
     *(
         Pattern(
-            partial(lambda few, _: f"a call of {rows_text({few})}", few),
+            f"a call of {rows_text({few})}",
             partial(_short_call, few),
             partial(lambda few, tried: tried.form.from_zero and few < tried.count, few),
             last=True,
@@ -351,7 +360,7 @@ _PATTERNS = (
         long=True,
     ),
     Pattern(
-        lambda _: "single rows far from the first",
+        "single rows far from the first",
         # Powers of two that at least two positions follow.
         lambda tried: _far_rows(
             [2**n for n in range(8, tried.context.bit_length()) if 2**n + 1 < tried.context], tried
@@ -359,9 +368,9 @@ _PATTERNS = (
         lambda tried: not tried.form.from_zero and tried.context > _FIRST_FAR,
         last=True,
     ),
-    Pattern(lambda _: "packed sequences", _packed, lambda tried: tried.form.any_rows),
+    Pattern("packed sequences", _packed, lambda tried: tried.form.any_rows),
     Pattern(
-        lambda _: "rows in another order",
+        "rows in another order",
         _reordered,
         # An offset cannot choose rows of longer tables in another order.
         lambda tried: tried.form.any_rows and not (tried.form.chosen and tried.form.has("offset")),
@@ -378,7 +387,7 @@ _PATTERNS = (
         long=True,
     ),
     Pattern(
-        lambda _: "the last row alone",  # last: it fills a cache
+        "the last row alone",  # last: it fills a cache
         lambda tried: _far_rows([tried.context - 2], tried),
         lambda tried: not tried.form.from_zero and tried.context > _FIRST_FAR,
         last=True,

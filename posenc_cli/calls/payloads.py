@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from posenc_cli.calls.call_form import Argument, CallForm
+    from posenc_cli.formulas.tables import Layout
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers, NumberArray
 
@@ -55,13 +56,10 @@ class Vectors(Record):
         return int(self.values.shape[2])
 
     def shape(self, axes: str) -> tuple[int, ...]:
-        """Return the shape in these axes."""
+        """Return the shape in these axes; without axes of sequences or heads, all are rows."""
         columns = self.values.shape[3]
-        if axes == "nd":
-            return self.batch * self.rows * self.heads, columns
-        if axes == "nf":
-            return self.batch * self.rows, self.heads * columns
-        lengths = (self.batch, self.heads, self.rows, columns, self.heads * columns)
+        rows = {"nd": self.batch * self.rows * self.heads, "nf": self.batch * self.rows}
+        lengths = (self.batch, self.heads, rows.get(axes, self.rows), columns, self.heads * columns)
         sizes = dict(zip("bhndf", lengths, strict=True))
         return tuple(sizes[axis] for axis in axes)
 
@@ -134,44 +132,13 @@ class Payload:
         return [json.dumps(header).encode() + b"\n", *self._parts]
 
 
-class _RowPositions:
-    """The positions of table rows in a call, and the arguments that choose them.
-
-    ``positions`` are (p, n), with p either 1 or the number of sequences; ``keys`` are those of k.
-    If rows are chosen from tables, the tables hold some rows from position 0 on, and then those of
-    the call.
-    """
-
-    def __init__(
-        self, form: CallForm, reference: Reference, positions: Integers, keys: Integers
-    ) -> None:
-        self.table_positions, self.ids, self.key_ids = positions, positions, keys
-        self.offset = int(positions[0, 0])
-        if form.chosen and form.has("positions"):
-            if form.follows_axes:
-                positions, keys = (
-                    reference.coordinates_at(array).astype(np.int64) for array in (positions, keys)
-                )  # (axes, p, n)
-            first = np.arange(min(_SHOWN, int(positions.max()) + 1))
-            near = np.flatnonzero(
-                np.bincount(np.concatenate([first, *map(np.ravel, (positions, keys))]))
-            )
-            self.ids, self.key_ids = (np.searchsorted(near, array) for array in (positions, keys))
-            # Like a cache, the table is longer than the sequence, so that code that counts rows
-            # finds some. If the call has one row, the last is that of position 1, which no other
-            # rule gives.
-            more = np.resize(np.roll(near, -1), min(_SHOWN, positions.shape[-1]))
-            self.table_positions = np.append(near, more)[None]
-        elif form.chosen and len(positions) > 1:
-            self.table_positions = np.arange(int(positions.max()) + 1)[None]
-        elif form.chosen:
-            first = np.arange(min(_SHOWN, self.offset))[None]
-            self.table_positions = np.concatenate([first, positions], axis=1)
-            self.offset = first.size
-
-
 class _CallArguments:
-    """The values of arguments in one call, by role."""
+    """The values of arguments in one call, by role.
+
+    ``positions`` are (p, n), with p either 1 or the number of sequences. If rows are chosen from
+    tables, the tables hold some rows from position 0 on, and then those of the call. ``ids``,
+    ``key_ids`` and ``offset`` choose them.
+    """
 
     def __init__(
         self,
@@ -188,10 +155,37 @@ class _CallArguments:
             zip((form.arguments[place].role for place in form.vectors), vectors, strict=False)
         )
         keys = given["k"].positions if "k" in given else None
-        self.places = _RowPositions(form, reference, positions, positions if keys is None else keys)
-        self.tables: dict[str, NumberArray] = {}
-        if form.has(*TABLES):
-            self.tables = _tables(form, reference, self.places.table_positions)
+        self.ids = self.table_positions = positions
+        self.key_ids = positions if keys is None else keys
+        self.offset = int(positions[0, 0])
+        if form.chosen:
+            self._choose_rows()
+        self.tables = _tables(form, reference, self.table_positions) if form.has(*TABLES) else {}
+
+    def _choose_rows(self) -> None:
+        """Choose rows from longer tables."""
+        if self.form.has("positions"):
+            if self.form.follows_axes:  # (axes, p, n)
+                along = self.reference.coordinates_at
+                self.ids, self.key_ids = (
+                    along(array).astype(np.int64) for array in (self.ids, self.key_ids)
+                )
+            first = np.arange(min(_SHOWN, int(self.ids.max()) + 1))
+            near = np.unique(np.concatenate([first, *map(np.ravel, (self.ids, self.key_ids))]))
+            # Like a cache, the table is longer than the sequence, so that code that counts rows
+            # finds some. If the call has one row, the last is that of position 1, which no other
+            # rule gives.
+            more = np.resize(np.roll(near, -1), min(_SHOWN, self.positions.shape[-1]))
+            self.table_positions = np.append(near, more)[None]
+            self.ids, self.key_ids = (
+                np.searchsorted(near, array) for array in (self.ids, self.key_ids)
+            )
+        elif len(self.positions) > 1:
+            self.table_positions = np.arange(int(self.positions.max()) + 1)[None]
+        else:
+            first = np.arange(min(_SHOWN, self.offset))[None]
+            self.table_positions = np.concatenate([first, self.positions], axis=1)
+            self.offset = first.size
 
     @property
     def batch(self) -> int:
@@ -225,11 +219,11 @@ _ARRAYS: dict[str, Callable[[_CallArguments, Argument], dict[str, Any]]] = {
     **dict.fromkeys(
         ("positions", "grid"),
         lambda call, argument: call.payload.array(
-            _positions(argument, call.form, call.reference, call.places.ids)
+            _positions(argument, call.form, call.reference, call.ids)
         ),
     ),
     "k_positions": lambda call, argument: call.payload.array(
-        _positions(argument, call.form, call.reference, call.places.key_ids)
+        _positions(argument, call.form, call.reference, call.key_ids)
     ),
     "inv_freq": lambda call, _: call.payload.array(call.reference.frequencies.astype(np.float32)),
     "cos_sin": lambda call, argument: {
@@ -252,7 +246,7 @@ _ARRAYS: dict[str, Callable[[_CallArguments, Argument], dict[str, Any]]] = {
 """How to make the argument of a role if it is an array, or an attribute of one."""
 
 _VALUES: dict[str, Callable[[_CallArguments, Argument], Any]] = {
-    "offset": lambda call, _: call.places.offset,
+    "offset": lambda call, _: call.offset,
     "length": lambda call, _: (
         call.positions.shape[1] if call.form.counted else int(call.positions.max()) + 1
     ),
@@ -296,14 +290,14 @@ def request(
     for argument in form.arguments:
         if argument.role in _ARRAYS:
             given = _ARRAYS[argument.role](call, argument)
+        elif form.boxed and argument.role == "offset":
+            several = len(positions) > 1
+            starts = positions[:, 0] if several else np.array([call.offset])
+            given = payload.array(starts, reshape=None if several or form.position_axes else ())
         elif argument.value is not None:
             given = {"value": argument.value}
         else:
             given = {"value": _VALUES[argument.role](call, argument)}
-            if form.boxed and argument.role == "offset":
-                several = len(positions) > 1
-                starts = positions[:, 0] if several else np.array([given["value"]])
-                given = payload.array(starts, reshape=None if several or form.position_axes else ())
         payload.add(argument, given)
     return payload
 
@@ -319,8 +313,8 @@ def _positions(
         sizes = reference.grid or ()
         frames = (1,) * (3 - len(sizes)) if "thw" in argument.parameter else ()
         return np.array([frames + sizes], np.int64)
-    lead = positions.shape[:-2]  # the axes, if positions choose rows of tables
-    shape = positions.shape[-2:] if "b" in form.position_axes else (-1,)
+    *lead, sequences, rows = positions.shape  # the axes lead, if positions choose rows of tables
+    shape = (sequences, rows) if "b" in form.position_axes else (-1,)
     ids = positions.astype(np.int64).reshape(*lead, *shape)
     if not form.follows_axes:
         return ids.astype(np.int32) if form.boxed else ids
@@ -416,15 +410,24 @@ def _add_vectors(call: _CallArguments, *vectors: Vectors) -> dict[str, Any]:
     return {**given, "dtype": form.dtype, **strided}
 
 
+_COPIES: dict[str, Layout] = {
+    **dict.fromkeys(("halves", "angles in halves", "sines beside in halves"), "half"),
+    **dict.fromkeys(("neighbours", "angles side by side", "sines beside by pairs"), "interleaved"),
+}
+"""The kinds of table with two copies of each value, and the layout of the copies."""
+
 _JOINED_TABLES: dict[str, Callable[[NumberArray], NumberArray]] = {
     "complex": lambda factors: factors,
     "stacked": lambda factors: np.stack([factors.real, factors.imag], axis=-1),
     "beside": lambda factors: np.concatenate([factors.real, factors.imag], axis=-1),
-    "sines beside": lambda factors: np.concatenate([factors.imag, factors.real], axis=-1),
     "matrices": lambda factors: np.stack(
         [factors.real, -factors.imag, factors.imag, factors.real], axis=-1
     ).reshape(*factors.shape, 2, 2),
-    "angles": np.angle,
+    **dict.fromkeys(("angles", "angles in halves", "angles side by side"), np.angle),
+    **dict.fromkeys(
+        ("sines beside", "sines beside in halves", "sines beside by pairs"),
+        lambda factors: np.concatenate([factors.imag, factors.real], axis=-1),
+    ),
 }
 """How to write both tables in one array, from complex numbers (p, n, pairs)."""
 
@@ -444,30 +447,17 @@ def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[s
     else:
         once, rows = np.unique(positions, return_inverse=True)  # exact values are expensive
         factors = reference.cells(once, FLOAT32).astype(np.complex64)[rows.reshape(positions.shape)]
+    if layout := _COPIES.get(form.kind):
+        parts = reference.content.blocks
+        pairing = ColumnPairing.named(layout, reference.pairs, parts=parts)
+        columns = {"first": list(pairing.first), "second": list(pairing.second)}
+        twice = np.zeros((*factors.shape[:-1], 2 * reference.pairs), np.complex64)
+        for name in columns.keys() - {form.blank}:
+            twice[..., columns[name]] = factors
+        factors = twice
     if form.kind in _JOINED_TABLES:
         return {"freqs_cis": _JOINED_TABLES[form.kind](factors)}
-    if form.kind == "pairs":
-        return {"cos": factors.real, "sin": factors.imag}
-    halves = form.kind.endswith("halves")
-    pairing = ColumnPairing.named(
-        "half" if halves else "interleaved", reference.pairs, parts=reference.content.blocks
-    )
-
-    sides = {"first": list(pairing.first), "second": list(pairing.second)}
-    pair_of = np.empty(2 * reference.pairs, np.intp)
-    pair_of[sides["first"]] = pair_of[sides["second"]] = np.arange(reference.pairs)
-
-    def repeated(table: NumberArray) -> NumberArray:
-        out = table.take(pair_of, axis=-1)
-        out[..., sides.get(form.blank, [])] = 0
-        return out
-
-    if form.kind.startswith("angles"):
-        return {"freqs_cis": repeated(np.angle(factors))}
-    if form.kind.startswith("sines"):
-        both = repeated(factors.imag), repeated(factors.real)
-        return {"freqs_cis": np.concatenate(both, axis=-1)}
-    return {"cos": repeated(factors.real), "sin": repeated(factors.imag)}
+    return {"cos": factors.real, "sin": factors.imag}
 
 
 def _add_table(call: _CallArguments, name: str) -> dict[str, Any]:
