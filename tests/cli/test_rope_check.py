@@ -209,15 +209,6 @@ def test_line_1_says_that_halves_suit_interleaved_pairs_only_with_code_that_reor
         assert "halves" not in notes
 
 
-def test_the_next_step_of_transposed_tables_is_to_transpose_them(call, tmp_path):
-    tables = posenc.tables("llama-3-8b", 300)
-    for name, table in zip(("cos", "sin"), tables, strict=True):
-        np.save(tmp_path / f"{name}.npy", table.T)
-    files = [str(tmp_path / f"{name}.npy") for name in ("cos", "sin")]
-    out = call("rope-check", "-m", "llama-3-8b", "--tables", *files, "--json")[1]
-    assert json.loads(out)["next"] == "transpose the tables: one row per position"
-
-
 def test_an_absolute_encoding_fails_the_property(call):
     status, out, _ = call("rope-check", "-s", "sinusoidal", "--len", "64", "--json")
     document = json.loads(out)
