@@ -98,11 +98,11 @@ class Expected(Record):
     """A reference in one form, and the subject's values ``found`` at its places.
 
     ``parts``: places count 1/parts of a position. ``dtype`` is the subject's format. ``lookup``
-    reads a learned table, ``other_tables`` returns the others in its file, by name. ``head`` is
-    the head of the scores, None for all. ``vectors`` (n, d) are the inputs of the addition, and
-    ``slack`` is the error that this allows. ``stretch`` multiplies angles, and ``rates`` maps
-    frequencies to others. ``rounding`` is a format to which values are known to be rounded.
-    ``gaps``: NaN in ``found`` is not compared.
+    reads a learned table, ``other_tables`` returns the others in its file, by name. ``transposed``:
+    the subject was read with rows and columns swapped. ``head`` is the head of the scores, None for
+    all. ``vectors`` (n, d) are the inputs of the addition, and ``slack`` is the error that this
+    allows. ``stretch`` multiplies angles, and ``rates`` maps frequencies to others. ``rounding`` is
+    a format to which values are known to be rounded. ``gaps``: NaN in ``found`` is not compared.
     """
 
     form: Form
@@ -116,6 +116,7 @@ class Expected(Record):
     parts: int = 1
     lookup: RowLookup | None = None
     other_tables: Callable[[], Mapping[str, NumberArray]] = dict
+    transposed: bool = False
     head: int | None = None
     vectors: NumberArray | None = None
     slack: float = 0.0

@@ -44,7 +44,6 @@ class ValueSubject(Record):
     ``misfit`` says how its shape differs from the reference's; ``compared`` then counts the values
     that both have. The rows are those of ``sequences``, one after another. ``call`` describes the
     call of a function, unless it is the first. ``untested`` says what further calls did not test.
-    ``transposed``: the values were read with rows and columns swapped.
     """
 
     name: str
@@ -56,7 +55,13 @@ class ValueSubject(Record):
     sequences: int = 1
     call: str = ""
     untested: str = ""
-    transposed: bool = False
+
+    @property
+    def mismatch(self) -> str:
+        """The difference between its shape and the reference's, swapped rows and columns too."""
+        e = self.expected
+        swapped = "it has {} columns, not {}".format(*e.found.shape) if e.transposed else ""
+        return self.misfit or swapped
 
 
 class ValueRequest(Record):
@@ -182,22 +187,14 @@ def _rows(request: ValueRequest, loaded: Loaded) -> ValueSubject:
         places=ValuePlaces(places[:rows]),
         found=values[:rows, :width],
         parts=at.denominator,
+        transposed=transposed,
     )
     if columns < width:  # missing columns count as right
         found = expected.right()
         found[:, :columns] = values[:rows]
         expected = replace(expected, found=found)
     batch = 1 if (misfit := _misfit_text(*sides)) else batch
-    subject = ValueSubject(
-        loaded.path, expected, str(at), tuple(notes), misfit, rows * columns, batch
-    )
-    return subject if misfit or not transposed else _marked_transposed(subject)
-
-
-def _marked_transposed(subject: ValueSubject) -> ValueSubject:
-    """Mark a subject that was read with rows and columns swapped."""
-    misfit = "it has {} columns, not {}".format(*subject.expected.found.shape)
-    return replace(subject, misfit=misfit, transposed=True)
+    return ValueSubject(loaded.path, expected, str(at), tuple(notes), misfit, rows * columns, batch)
 
 
 def _table_positions(

@@ -135,7 +135,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
     e = subject.expected
     with np.errstate(all="ignore"):
         differing, worst, marked = _differences(e)
-        wrong = bool(differing) or bool(subject.misfit)
+        wrong = bool(differing) or bool(subject.mismatch)
         found_bugs = _explanations(subject, differing, marked) if wrong else []
     params = {name: value for name, value in e.params.items() if value is not None}
     return ValueReport(
@@ -157,7 +157,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
         explained=tuple(found_bugs),
         notes=(*subject.notes, *_random_weights(e)),
         tolerance="given" if isinstance(e.rule, float) else f"{e.rule} ({e.dtype})",
-        misfit=subject.misfit,
+        misfit=subject.mismatch,
         call=subject.call,
         untested=subject.untested,
         nonfinite=count_nonfinite(e),
@@ -171,7 +171,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
 
 def is_right(subject: ValueSubject) -> bool:
     """Return whether a subject has the reference's values and shape."""
-    return not (subject.misfit or _differences(subject.expected)[0])
+    return not (subject.mismatch or _differences(subject.expected)[0])
 
 
 def _explanations(subject: ValueSubject, differing: int, marked: list[Flags]) -> list[Explained]:
@@ -185,7 +185,7 @@ def _explanations(subject: ValueSubject, differing: int, marked: list[Flags]) ->
         e, rows = e.at_places(kept), np.flatnonzero(np.isin(kept, rows))
     wrong = rows[:: max(1, rows.size // _WRONG_ROWS)]
     further: list[Explained] = explanations(e, wrong) if differing else [()]
-    if subject.transposed:
+    if e.transposed and not subject.misfit:
         row = next(bug for bug in KNOWN_BUGS if bug.code is BugCode.TRANSPOSED)
         swapped = NamedBug(str(row.code), "rows and columns are exchanged", row.remedy, row.seen)
         return [(swapped, *bugs) for bugs in further]

@@ -65,7 +65,7 @@ def axis_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
         others = np.flatnonzero((axes != own) | (rates != right))
         if not others.size:
             continue
-        defect = Defect(moved=coordinates_on_axes(reference, axes))
+        defect = Defect(moved=coordinates_on_axes(coordinates, axes))
         if not np.array_equal(rates, right):
             defect = replace(defect, frequencies=Alternative(Cause.AXIS, "", rates))
         pairs = pairs_text(others.tolist(), own.size)
@@ -132,12 +132,11 @@ def _other_parameters(reference: Reference) -> Iterator[tuple[str, Integers, Rea
             yield f"{value_text(name, value, own)} ({parameter.rules.help})", np.array(axes), rates
 
 
-def coordinates_on_axes(reference: Reference, axes: Integers) -> RowCoordinates:
+def coordinates_on_axes(coordinates: Coordinates | None, axes: Integers) -> RowCoordinates:
     """Return the coordinates of pairs that follow the given axes.
 
     The number after the last axis means the token number.
     """
-    coordinates = reference.coordinates
     assert coordinates is not None
     assert coordinates.at is not None
     at = coordinates.at
@@ -154,7 +153,9 @@ def _followed_axes(sample: Sample, own: Integers) -> Integers | None:
     candidates = [own, *(np.full_like(own, axis) for axis in range(sample.reference.axes + 1))]
     choices = np.stack(
         [
-            Defect(moved=coordinates_on_axes(sample.reference, axes)).explained(sample).all(axis=0)
+            Defect(moved=coordinates_on_axes(sample.reference.coordinates, axes))
+            .explained(sample)
+            .all(axis=0)
             for axes in candidates
         ]
     )  # (axes + 2, pairs)
@@ -183,7 +184,7 @@ def _exchanges_text(own: Integers, followed: Integers, *, token: int) -> str:
 def grid_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     """Yield bugs that number the tokens of a grid in another order: by columns, in blocks.
 
-    The reference must number them in row-major order.
+    The reference must number them in row-major order. Other bugs exchange the sides of the grid.
     """
     sample = suspect.sample
     coordinates, sizes = sample.reference.coordinates, sample.reference.params.get("grid")
@@ -203,6 +204,19 @@ def grid_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
         if numbers not in tried:
             yield RotaryBug(Defect(moved=PositionMap(message, numbers_of)))
         tried.add(numbers)
+    for sides in sorted({*itertools.permutations(sizes)} - {sizes}):
+        yield _other_grid_bug(sample.reference, sides)
+
+
+def _other_grid_bug(reference: Reference, sides: tuple[int, ...]) -> RotaryBug:
+    """Return the bug that a grid has the sides of the right one in another order."""
+    given = {name: value for name, value in reference.params.items() if value is not None}
+    other = reference.encoding.bound.scheme.bind({**given, "grid": sides}).rotation.waves
+    wrong, right = ("x".join(map(str, each)) for each in (sides, given["grid"]))
+    assert other.coordinates is not None
+    axes = np.array(other.coordinates.axes)
+    explanation = Explanation(Cause.POSITION_OFFSET, f"grid is {wrong}, not {right}", "")
+    return RotaryBug(Defect(moved=coordinates_on_axes(other.coordinates, axes)), explanation)
 
 
 def token_orders(
@@ -236,7 +250,7 @@ def token_orders(
 
 
 def scaled_coordinate_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
-    """Yield the bug that scales or shifts the coordinates of wrong rows: normalized, centred."""
+    """Yield bugs that scale or shift the coordinates of wrong rows: normalized, centred, late."""
     sample = suspect.sample
     coordinates = sample.reference.coordinates
     if coordinates is None or coordinates.at is None or coordinates.oblique:
@@ -245,12 +259,23 @@ def scaled_coordinate_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     if np.count_nonzero(wrong) < _FEWEST:
         return
     lines = _fitted_lines(sample.rows(np.flatnonzero(wrong)), np.array(coordinates.axes))
+    if not lines:
+        return
+    # Other axes may complete a turn within the shift, so that they show only a part of it.
+    slowest = coordinates.axes[int(np.argmin(sample.reference.frequencies))]
+    for each in (lines, dict.fromkeys(lines, lines[slowest])):
+        if any(line != (1.0, 0.0) for line in each.values()):
+            yield _line_bug(suspect, coordinates, each)
+
+
+def _line_bug(
+    suspect: Suspect, coordinates: Coordinates, lines: dict[int, tuple[float, float]]
+) -> RotaryBug:
+    """Return the bug that scales and shifts each axis' coordinates of the wrong rows."""
     texts: dict[str, list[int]] = {}
     for axis, line in lines.items():
         if line != (1.0, 0.0):
             texts.setdefault(_line_text(line, coordinates, axis), []).append(axis)
-    if not texts:
-        return
     times, off = np.array([lines[axis] for axis in coordinates.axes]).T  # (pairs,) both
 
     def moved(piece: Sample) -> RealRows:
@@ -264,7 +289,7 @@ def scaled_coordinate_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     place = place_text(differing) or "at every position"
     message, where = f"coordinates are {changes}", place_of(differing)
     explanation = Explanation(Cause.POSITION_OFFSET, message, place, where=where)
-    yield RotaryBug(Defect(moved=RowCoordinates(moved)), explanation)
+    return RotaryBug(Defect(moved=RowCoordinates(moved)), explanation)
 
 
 def _line_text(line: tuple[float, float], along: Coordinates, axis: int) -> str:

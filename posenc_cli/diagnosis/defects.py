@@ -286,8 +286,7 @@ def _defects(
     yield from (replace(plain, turn=turn) for turn in ("still", "backward", "swapped"))
     yield from (replace(plain, offset=offset) for offset in offsets)
     yield from (replace(plain, moved=positions) for positions in position_maps(sample))
-    for coarse in (*HALVES, "float32"):
-        yield replace(plain, positions=coarse)
+    yield from (replace(plain, positions=coarse) for coarse in (*HALVES, "float32"))
     # Otherwise the tolerance allows for such a rounding.
     if sample.tolerance.floor < unit("float16") * sample.amplitude:
         yield from (replace(plain, cells=coarse) for coarse in COARSE)
@@ -394,11 +393,9 @@ def same_defect(defect: Defect, other: Defect) -> bool:
     Rules that were not read off the sample are the same only if their messages are.
     """
     a, b = defect.frequencies, other.frequencies
-    if (a is None) != (b is None):
+    if a is None or b is None:
+        return defect == other
+    if a.cause != b.cause or replace(defect, frequencies=b) != other:
         return False
-    if a is not None and b is not None:
-        near = np.allclose(a.frequencies, b.frequencies, rtol=1e-4, atol=1e-12)
-        known = not (a.read_off or b.read_off)
-        if a.cause != b.cause or not near or (known and a.message != b.message):
-            return False
-    return replace(defect, frequencies=None) == replace(other, frequencies=None)
+    near = bool(np.allclose(a.frequencies, b.frequencies, rtol=1e-4, atol=1e-12))
+    return near and (a.read_off or b.read_off or a.message == b.message)
