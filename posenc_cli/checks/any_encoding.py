@@ -98,8 +98,6 @@ class ValueCheck(GivenSubject, ValueRequest):
                 "FILE, --slopes, --buckets or --impl: give the values to check",
                 hint="posenc inspect reports properties of an encoding itself",
             )
-        if len(flags) > 1:
-            raise InvalidInput(f"{flags[1]} cannot go with {flags[0]}; one subject is checked")
         with reading():
             subject, kind = self._subject()
         return value_report(subject, kind)

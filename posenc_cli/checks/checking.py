@@ -42,6 +42,7 @@ from posenc_cli.rotary.verdict import (
     examine,
     merge_reports,
     order_notes,
+    with_prefix,
 )
 
 if TYPE_CHECKING:
@@ -101,8 +102,14 @@ class GivenSubject:
         raise NotImplementedError
 
     def flags(self) -> list[str]:
-        """Return the options that were given."""
-        return [flag for flag, value in self.options.items() if value is not None]
+        """Return the options that were given: one, or none.
+
+        Raises: InvalidInput if several were given.
+        """
+        given = [flag for flag, value in self.options.items() if value is not None]
+        if len(given) > 1:
+            raise InvalidInput(f"{given[1]} cannot go with {given[0]}; one subject is checked")
+        return given
 
     def _parts(self) -> tuple[Any, ...]:
         value = self.options[self.flags()[0]]
@@ -204,8 +211,6 @@ class Check(Record):
 
     def _report(self) -> Report:
         flags = self.asked.flags()
-        if len(flags) > 1:
-            raise InvalidInput(f"{flags[1]} cannot go with {flags[0]}; one subject is checked")
         positions = self.positions and self.positions.counted("rope-check")
         encoding = self.encoding(positions.last + 1 if positions else None)
         bound = encoding.bound
@@ -373,7 +378,7 @@ class Check(Record):
             elif length == self.positions.last + 1:
                 positions = self.positions
             report = self._report_on(self._reference(encoding, positions), positions, whole=True)
-            reports.append(_with_length(report, length))
+            reports.append(with_prefix(report, f"at {length} positions"))
         return replace(
             merge_reports(reports, last=True),  # the longest sequence shows most
             notes=(f"sequences of {', '.join(map(str, lengths))} positions", *reports[0].notes),
@@ -585,17 +590,6 @@ def _request(encoding: Encoding, positions: Positions) -> Request:
     request = Request(encoding, positions, Precision.of(FLOAT64, None))
     request.plan()  # refuses positions that the scheme does not have
     return request
-
-
-def _with_length(report: Report, length: int) -> Report:
-    """Name the sequence length in each failed finding of a report."""
-    findings = tuple(
-        finding
-        if finding.ok
-        else replace(finding, message=f"at {length} positions: {finding.message}")
-        for finding in report.findings
-    )
-    return replace(report, findings=findings)
 
 
 def probing_positions(context: int) -> Positions:

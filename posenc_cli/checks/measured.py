@@ -14,6 +14,7 @@ import numpy as np
 from posenc_cli.checks.expected import Change, Expected
 from posenc_cli.formulas.inverse import snap
 from posenc_cli.inference.formats import COARSE, round_to_half
+from posenc_cli.inference.position_maps import unwrapped
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
 
@@ -113,12 +114,7 @@ def row_positions(e: Expected) -> Reals | None:
         return None
     phasors, rates = waves
     order = np.argsort(np.abs(rates))
-    phases = np.angle(phasors)
-    at = phases[:, order[0]] / rates[order[0]]
-    for wave in order[1:]:
-        rate = rates[wave]
-        whole = np.rint((at * rate - phases[:, wave]) / (2 * np.pi))
-        at = (phases[:, wave] + 2 * np.pi * whole) / rate
+    at = unwrapped(np.angle(phasors)[:, order], rates[order])
     near = np.abs(e.positions * rates[order[0]]) < _HALF_TURN
     return np.where(near, at, np.nan)
 

@@ -369,7 +369,7 @@ def _rotated(
     Most schemes rotate both by one table. Shape: (2, heads, tokens, head width).
     """
     rotation = sides[0].bound.rotation
-    different = sides[rotation is sides[1].bound.rotation :]
+    different = sides[:1] if rotation is sides[1].bound.rotation else sides
     factors = np.stack(  # (1 or 2, 1, tokens, pairs)
         [compute(each, "complex", positions, FLOAT64, "exact")[None] for each in different]
     ).view(np.complex128)
@@ -564,19 +564,13 @@ def _random_weights(encodings: Sequence[Encoding], last: int) -> str | None:
 
 
 def _row_of_grid(encoding: Encoding) -> int:
-    """Return the number of positions in a row of the grid or window; 1 without one."""
-    content, window = encoding.bound.content, encoding.bound.params.get("window_size")
-    if content.waves is None:
-        return int(window[-1]) if isinstance(window, tuple) else 1
-    coordinates = content.waves.coordinates
-    if coordinates is None or coordinates.capacity is None or coordinates.at is None:
-        return 1
-    if coordinates.row is not None:
-        return coordinates.row
-    positions = np.arange(min(coordinates.capacity.positions, 1 << 16), dtype=np.int64)
-    first = np.asarray(coordinates.at(positions)[0])
-    changed = np.flatnonzero(first != first[0])
-    return int(changed[0]) if changed.size else 1
+    """Return the number of positions in a row of the grid or window; 1 without one.
+
+    In three dimensions, this is a frame.
+    """
+    params = encoding.bound.params
+    sides = params.get("window_size") or params.get("grid")
+    return math.prod(sides[1:]) if isinstance(sides, tuple) else 1
 
 
 def _encoding_on_side(part: PartRequest, length: int, *, side: Literal["query", "key"]) -> Encoding:

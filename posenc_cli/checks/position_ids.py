@@ -320,9 +320,9 @@ def check_ids(rule: PositionRule, prompt: Prompt, given: Ids) -> PositionCheck:
 def _causes(
     rule: PositionRule, prompt: Prompt, found: Ids, unpadded: slice
 ) -> tuple[PositionBug, ...]:
-    """Return the causes that reproduce all wrong sequences; known bugs before measured ones."""
+    """Return the causes that reproduce all wrong sequences; known bugs before offsets."""
     candidates = [*_known_bugs(rule, prompt)]
-    for tier in (candidates, _measured_bugs(rule, prompt, found[:, 0], candidates)):
+    for tier in (candidates, _offset_bugs(rule, prompt, found[:, 0], candidates)):
         causes: dict[str, PositionBug] = {}
         for bug in tier:
             ids = position_ids(rule, prompt, bug.numbering)[:, None, unpadded]
@@ -359,26 +359,14 @@ def _known_bugs(rule: PositionRule, prompt: Prompt) -> Iterator[PositionBug]:
         steps = {1.0, rule.per_second, seconds, 2 * seconds, 4 * seconds, 25 * seconds}
         right = rule.per_second * seconds if rule.frames in (SECONDS, PAST) else 1.0
         for step in sorted(steps - {right}):
-            yield _step_bug(step, right)
+            text = f"frames are {step:g} apart, not {right:g}"
+            yield PositionBug("temporal step", text, Numbering(step=step))
 
 
-def _step_bug(step: float, right: float) -> PositionBug:
-    text = f"frames are {step:g} apart, not {right:g}"
-    return PositionBug("temporal step", text, Numbering(step=step))
-
-
-def _measured_bugs(
+def _offset_bugs(
     rule: PositionRule, prompt: Prompt, found: Ids, bugs: Sequence[PositionBug]
 ) -> Iterator[PositionBug]:
-    """Yield measured frame steps and an offset, also with known bugs unless it suffices alone."""
-    at = 0
-    for index, grid in enumerate(prompt.grids):
-        at += prompt.text[index]
-        each = grid.rows * grid.columns // rule.merge**2
-        if grid.video and grid.frames > 1:
-            step = float(found[0, at + each] - found[0, at])
-            yield _step_bug(step, float(np.prod(_frame_factors(rule, grid))))
-        at += each * _token_frames(rule, grid)
+    """Yield an offset of all ids, also with known bugs unless it suffices alone."""
     right = position_ids(rule, prompt)[:, prompt.left : prompt.left + found.shape[1]]
     alone = np.all(found - right == found[0, 0] - right[0, 0])
     others = () if alone else bugs

@@ -20,6 +20,7 @@ from posenc_cli.rotary.verdict import (
     Report,
     merge_reports,
     order_notes,
+    with_prefix,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def report_of_both(
     difference = _difference(subject, subject.key) if alike_if_right and measured else None
     if alike_if_right and difference is None and not (queries.ok or keys.ok):
         return queries
-    merged = merge_reports([_with_names(queries, "q"), _with_names(keys, "k")])
+    merged = merge_reports([with_prefix(queries, "q"), with_prefix(keys, "k")])
     findings, notes = merged.findings, queries.notes
     if difference is not None:
         findings = tuple(_relative_finding(finding, difference) for finding in findings)
@@ -95,15 +96,6 @@ def _order_failure(both: Report, subject: Subject) -> Report:
     why = Explanation(Cause.LAYOUT, _REORDERED, evidence)
     notes = tuple(note for note in both.notes if note not in order_notes(subject))
     return replace(both, findings=findings, diagnosis=(why,), notes=notes)
-
-
-def _with_names(report: Report, name: str) -> Report:
-    """Prefix the failed findings of a report with ``name``."""
-    findings = tuple(
-        finding if finding.ok else replace(finding, message=f"{name}: {finding.message}")
-        for finding in report.findings
-    )
-    return replace(report, findings=findings)
 
 
 def _relative_finding(finding: Finding, difference: str) -> Finding:

@@ -56,6 +56,13 @@ class ValueSubject(Record):
     call: str = ""
     untested: str = ""
 
+    @property
+    def mismatch(self) -> str:
+        """The difference between its shape and the reference's, swapped rows and columns too."""
+        e = self.expected
+        swapped = "it has {} columns, not {}".format(*e.found.shape) if e.transposed else ""
+        return self.misfit or swapped
+
 
 class ValueRequest(Record):
     """A request to check values: the reference is a scheme with parameters, or a rule for buckets.

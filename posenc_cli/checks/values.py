@@ -135,7 +135,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
     e = subject.expected
     with np.errstate(all="ignore"):
         differing, worst, marked = _differences(e)
-        wrong = bool(differing) or bool(subject.misfit) or e.transposed
+        wrong = bool(differing) or bool(subject.mismatch)
         found_bugs = _explanations(subject, differing, marked) if wrong else []
     params = {name: value for name, value in e.params.items() if value is not None}
     return ValueReport(
@@ -157,7 +157,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
         explained=tuple(found_bugs),
         notes=(*subject.notes, *_random_weights(e)),
         tolerance="given" if isinstance(e.rule, float) else f"{e.rule} ({e.dtype})",
-        misfit=subject.misfit or _transposed_text(e),
+        misfit=subject.mismatch,
         call=subject.call,
         untested=subject.untested,
         nonfinite=count_nonfinite(e),
@@ -171,12 +171,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
 
 def is_right(subject: ValueSubject) -> bool:
     """Return whether a subject has the reference's values and shape."""
-    return not (subject.misfit or subject.expected.transposed or _differences(subject.expected)[0])
-
-
-def _transposed_text(e: Expected) -> str:
-    """Say how a subject that was read with rows and columns swapped differs, else return ""."""
-    return "it has {} columns, not {}".format(*e.found.shape) if e.transposed else ""
+    return not (subject.mismatch or _differences(subject.expected)[0])
 
 
 def _explanations(subject: ValueSubject, differing: int, marked: list[Flags]) -> list[Explained]:
@@ -189,22 +184,20 @@ def _explanations(subject: ValueSubject, differing: int, marked: list[Flags]) ->
         kept = (wrong[:, None] * length + np.arange(length)).ravel()
         e, rows = e.at_places(kept), np.flatnonzero(np.isin(kept, rows))
     wrong = rows[:: max(1, rows.size // _WRONG_ROWS)]
-    if subject.misfit:
-        shape = NamedBug(
-            str(BugCode.SHAPE),
-            f"{subject.misfit}; the values in both " + ("differ" if differing else "are right"),
-            "compute the same number of values, or set the size of the reference by options",
-            "",
-        )
-        further = explanations(e, wrong) if differing else []
-        return [(shape, *bugs) for bugs in further] or [(shape,)]
-    if e.transposed:
+    further: list[Explained] = explanations(e, wrong) if differing else [()]
+    if e.transposed and not subject.misfit:
         row = next(bug for bug in KNOWN_BUGS if bug.code is BugCode.TRANSPOSED)
         swapped = NamedBug(str(row.code), "rows and columns are exchanged", row.remedy, row.seen)
-        if not differing:
-            return [(swapped,)]
-        return [(swapped, *bugs) for bugs in explanations(replace(e, transposed=False), wrong)]
-    return explanations(e, wrong)
+        return [(swapped, *bugs) for bugs in further]
+    if not subject.misfit:
+        return further
+    shape = NamedBug(
+        str(BugCode.SHAPE),
+        f"{subject.misfit}; the values in both " + ("differ" if differing else "are right"),
+        "compute the same number of values, or set the size of the reference by options",
+        "",
+    )
+    return [(shape, *bugs) for bugs in further or [()]]
 
 
 def _axis_text(axis: str, places: str) -> str:

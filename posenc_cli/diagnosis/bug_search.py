@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.diagnosis.defects import ENOUGH, SCATTERS, TURNS, AllRows, Claim, Defect, few_rows
+from posenc_cli.diagnosis.defects import ENOUGH, SCATTERS, TURNS, Defect, few_rows
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import (
     CUT_BFLOAT16,
@@ -20,7 +20,13 @@ from posenc_cli.inference.formats import (
 from posenc_cli.inference.position_maps import PositionMap
 from posenc_cli.positions import consecutive_ranges, range_texts
 from posenc_cli.records import Record, replace
-from posenc_cli.rotary.verdict import Examination, Explanation, Residual, Where, distinct_digits
+from posenc_cli.rotary.verdict import (
+    Examination,
+    Explanation,
+    Residual,
+    Where,
+    distinct_digits,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -29,12 +35,11 @@ if TYPE_CHECKING:
     from posenc_cli.inference.fitting import Rotations
     from posenc_cli.inference.frequency_rules import Alternative
     from posenc_cli.inference.reference import Sample
+    from posenc_cli.inference.turning import SomeRows
     from posenc_cli.numerics.arrays import Integers, Reals
 
 MOST_ALIKE = 2
 """The most alternatives listed beside an explanation that implies the same table."""
-
-_MOST_RANGES = 6  # of pairs in a sentence
 
 # vllm-project/vllm#48621. llama.cpp multiplies by a factor that it computes; a caller must divide
 # by it first (ggml-org/llama.cpp#17945).
@@ -44,6 +49,9 @@ FACTORS: dict[str, Callable[[float], float]] = {
     "divides, not multiplies": lambda right: 1 / right,
 }
 """Misuses of an attention factor, each with the factor that results from the correct one."""
+
+MOST_RANGES = 6
+"""The most ranges of positions or pairs in a sentence."""
 
 _SHOWN = 1e-5
 """Relative error that a number shown with six digits may have without a stated uncertainty."""
@@ -61,16 +69,30 @@ _FIRST_LOST = {
 
 
 class Suspect(Record):
-    """The subject of a diagnosis: a sample of its rows, all of them, and its nearest rotations."""
+    """The subject of a diagnosis: a sample of its rows, and a reader of all."""
 
     examination: Examination
     sample: Sample
-    whole: AllRows
-    rotations: Rotations | None
+    read: Callable[[SomeRows], Sample]
+
+    @property
+    def rotations(self) -> Rotations | None:
+        """The rotations nearest to the subject, if they were fitted."""
+        consistency = self.examination.consistency
+        return consistency.rotations if consistency else None
+
+    def pieces(self) -> Iterator[Sample]:
+        """Yield all rows, a piece at a time."""
+        yield from map(self.read, self.examination.subject.own.places.row_blocks())
 
     def residual(self, defect: Defect) -> Residual:
         """Return what a defect does not explain, over all entries."""
-        return self.whole.residual(Claim(defect, self.sample.amplitude))
+        return Residual.measure((piece.positions, *defect.errors(piece)) for piece in self.pieces())
+
+    def changed(self, change: Callable[[Sample], Sample]) -> Suspect:
+        """Return the suspect with a change applied to each sample that is read."""
+        read = self.read
+        return replace(self, sample=change(self.sample), read=lambda rows: change(read(rows)))
 
 
 def with_residual(explanation: Explanation, residual: Residual, *, others: int = 0) -> Explanation:
@@ -93,9 +115,9 @@ def with_alternatives(causes: list[Explanation], others: list[Explanation]) -> l
 
 
 class RotaryBug(Record):
-    """A claim to try, and its explanation; without one, the claim's changes are described."""
+    """A defect to try, and its explanation."""
 
-    claim: Claim
+    defect: Defect
     explanation: Explanation | None = None
 
 
@@ -111,49 +133,36 @@ def confirmed_causes(
     found: list[list[Explanation]] = []
     few = sample.rows(few_rows(sample.positions))
     for bug in bugs:
-        if not all(bug.claim.errors(part)[1].all() for part in (few, sample)):
+        if not all(bug.defect.explained(part).all() for part in (few, sample)):
             continue
-        residual = suspect.whole.residual(bug.claim)
+        residual = suspect.residual(bug.defect)
         if residual.whole:
             causes = [with_residual(bug.explanation, residual)] if bug.explanation else None
-            found.append(causes or list(claim_causes(bug.claim, suspect, residual)))
+            found.append(causes or list(defect_causes(bug.defect, suspect, residual)))
             if len(found) > alike:
                 break
     return with_alternatives(found[0], [causes[0] for causes in found[1:]]) if found else []
 
 
-def claim_causes(
-    claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool = False
-) -> Iterator[Explanation]:
-    """Yield the causes that make up a claim, each with their common residual."""
-    causes = list(_causes_of_changes(claim, suspect, residual, in_part=in_part))
+def defect_causes(defect: Defect, suspect: Suspect, residual: Residual) -> Iterator[Explanation]:
+    """Yield the causes that make up a defect, each with their common residual."""
+    causes = list(_causes_of_changes(defect, suspect, residual))
     for cause in causes:
         yield with_residual(cause, residual, others=len(causes) - 1)
 
 
-def joint_cause(
-    claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool = False
-) -> Explanation:
-    """Return one explanation for all causes that make up a claim."""
-    first, *others = _causes_of_changes(claim, suspect, residual, in_part=in_part)
+def joint_cause(defect: Defect, suspect: Suspect, residual: Residual) -> Explanation:
+    """Return one explanation for all causes that make up a defect."""
+    first, *others = _causes_of_changes(defect, suspect, residual)
     message = " and ".join(cause.message for cause in (first, *others))
     return with_residual(replace(first, message=message), residual)
 
 
 def _causes_of_changes(
-    claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool
+    defect: Defect, suspect: Suspect, residual: Residual
 ) -> Iterator[Explanation]:
-    """Yield the causes that make up a claim, without its residual."""
-    defect, sample = claim.defect, suspect.sample
-    if claim.amplitude == 0:
-        cause = Cause.UNINITIALISED if in_part else Cause.UNKNOWN
-        written = ", as in a buffer that was never written" * in_part
-        yield Explanation(cause, f"all values are 0{written}", "")
-        return
-    if in_part and claim.amplitude != sample.reference.scale:
-        amplitude = amplitude_cause(sample)
-        if amplitude is not None:
-            yield amplitude
+    """Yield the causes that make up a defect, without its residual."""
+    sample = suspect.sample
     if defect.turn != "right":
         _, cause, message = TURNS[defect.turn]
         yield Explanation(cause, message, "every pair matches once this is fixed")
@@ -165,7 +174,7 @@ def _causes_of_changes(
         message = f"coordinates are {offsets}"
         yield Explanation(Cause.POSITION_OFFSET, message, "")
     elif defect.offset:
-        explained = claim.errors(sample)[1].all(axis=1)
+        explained = defect.explained(sample).all(axis=1)
         first = int(sample.positions[int(np.argmax(explained))])
         yield Explanation(
             Cause.POSITION_OFFSET,
@@ -173,7 +182,7 @@ def _causes_of_changes(
             f"position {first} is rotated as {first + defect.offset:.12g}",
         )
     if isinstance(defect.moved, PositionMap):
-        yield _moved_cause(claim, defect.moved, suspect)
+        yield _moved_cause(defect, defect.moved, suspect)
     yield from _rounding_causes(defect, suspect, residual)
 
 
@@ -202,7 +211,7 @@ def _rounding_causes(defect: Defect, suspect: Suspect, residual: Residual) -> It
             f"compute angles in float{64 if defect.angles == 'float32' else 32}",
         )
     if defect.cells:
-        right = residual.of_cells - residual.cells
+        right = residual.of_entries - residual.count
         subject = suspect.examination.subject
         last = subject.returned_half == defect.cells
         rounded = "all values returned" if last else "cosines and sines"
@@ -211,40 +220,36 @@ def _rounding_causes(defect: Defect, suspect: Suspect, residual: Residual) -> It
         yield Explanation(
             Cause.TABLE_PRECISION,
             message,
-            f"{right} of {residual.of_cells} rotations equal the exact ones, rounded this way",
+            f"{right} of {residual.of_entries} rotations equal the exact ones, rounded this way",
             defect.cells if defect.cells in HALVES else None,
         )
 
 
-def _moved_cause(claim: Claim, moved: PositionMap, suspect: Suspect) -> Explanation:
+def _moved_cause(defect: Defect, moved: PositionMap, suspect: Suspect) -> Explanation:
     """Explain positions that are rotated as others: how many there are, and the first three.
 
     If the first of them follows exactly the rows of a function's first call, the evidence says so.
     """
-    count = rows = 0
-    shown: list[str] = []
-    ends: list[int] = []
-    for piece in suspect.whole.pieces():
-        rotated_as = moved.at(piece.positions)
-        explained = claim.errors(piece)[1].all(axis=1) | claim.defect.rounds  # (n,)
-        others = np.flatnonzero((rotated_as != piece.positions) & explained)
-        shown += [
-            f"{piece.positions[row]} as {rotated_as[row]}" for row in others[: 3 - len(shown)]
-        ]
-        ends += piece.positions[others[[0, -1]]].tolist() if others.size else []
-        count += others.size
-        rows += piece.positions.size
-    get = "gets" if count == 1 else "get"
-    evidence = f"{count} of {rows} positions {get} the rotation of another: {', '.join(shown)}"
+    pieces = [
+        (
+            piece.positions,
+            moved.at(piece.positions),
+            defect.explained(piece).all(axis=1) | defect.rounds,
+        )
+        for piece in suspect.pieces()
+    ]
+    own, rotated_as, explained = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
+    changed = np.flatnonzero((rotated_as != own) & explained)
+    others = own[changed]
+    get = "gets" if others.size == 1 else "get"
+    shown = ", ".join(f"{own[row]} as {rotated_as[row]}" for row in changed[:3])
+    evidence = f"{others.size} of {own.size} positions {get} the rotation of another: {shown}"
+    in_a_row = others.size and changed[-1] - changed[0] == others.size - 1
+    where = Where(f"{others.min()}:{others.max() + 1}", None) if in_a_row else None
     first_rows = (suspect.examination.subject.call or {}).get("rows_of_first_call")
-    if ends and first_rows == min(ends):
+    if others.size and first_rows == others.min():
         evidence += f"; the first call had {first_rows} rows"
-    return Explanation(
-        Cause.POSITION_OFFSET,
-        moved.message,
-        evidence,
-        where=Where(f"{min(ends)}:{max(ends) + 1}", None) if ends else None,
-    )
+    return Explanation(Cause.POSITION_OFFSET, moved.message, evidence, where=where)
 
 
 def _frequency_cause(rule: Alternative, sample: Sample) -> Explanation:
@@ -367,7 +372,7 @@ def pairs_text(pairs: list[int], count: int) -> str:
     ('pair 7 of 32', 'pairs 1–2 of 32')
     """
     texts = range_texts(pairs)
-    more = ["…"] * (len(texts) > _MOST_RANGES)
+    more = ["…"] * (len(texts) > MOST_RANGES)
     return (
-        f"pair{'' if len(pairs) == 1 else 's'} {', '.join(texts[:_MOST_RANGES] + more)} of {count}"
+        f"pair{'' if len(pairs) == 1 else 's'} {', '.join(texts[:MOST_RANGES] + more)} of {count}"
     )

@@ -24,11 +24,12 @@ from posenc_cli.diagnosis.bug_search import (
     coordinate_offset,
     pairs_text,
 )
-from posenc_cli.diagnosis.defects import Claim, Defect, RowCoordinates
+from posenc_cli.diagnosis.defects import Defect, RowCoordinates
+from posenc_cli.diagnosis.rows_and_pairs import place_of, place_text
 from posenc_cli.errors import PosencError
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.frequency_rules import Alternative, value_text
-from posenc_cli.inference.position_maps import read_coordinates
+from posenc_cli.inference.position_maps import PositionMap, read_coordinates
 from posenc_cli.numerics import exact
 from posenc_cli.records import replace
 from posenc_cli.rotary.verdict import Explanation, Where, axis_notes
@@ -64,7 +65,7 @@ def axis_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
         others = np.flatnonzero((axes != own) | (rates != right))
         if not others.size:
             continue
-        defect = Defect(moved=coordinates_on_axes(reference, axes))
+        defect = Defect(moved=coordinates_on_axes(coordinates, axes))
         if not np.array_equal(rates, right):
             defect = replace(defect, frequencies=Alternative(Cause.AXIS, "", rates))
         pairs = pairs_text(others.tolist(), own.size)
@@ -76,7 +77,7 @@ def axis_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
         alike = axis_notes(reference, suspect.examination.subject.own.places)
         evidence = "; ".join((evidence, *alike))
         explanation = Explanation(Cause.AXIS, message, evidence, where=where)
-        yield RotaryBug(Claim(defect, sample.amplitude), explanation)
+        yield RotaryBug(defect, explanation)
 
 
 def _other_axes(sample: Sample, own: Integers) -> Iterator[tuple[str, Integers, Reals]]:
@@ -131,12 +132,11 @@ def _other_parameters(reference: Reference) -> Iterator[tuple[str, Integers, Rea
             yield f"{value_text(name, value, own)} ({parameter.rules.help})", np.array(axes), rates
 
 
-def coordinates_on_axes(reference: Reference, axes: Integers) -> RowCoordinates:
+def coordinates_on_axes(coordinates: Coordinates | None, axes: Integers) -> RowCoordinates:
     """Return the coordinates of pairs that follow the given axes.
 
     The number after the last axis means the token number.
     """
-    coordinates = reference.coordinates
     assert coordinates is not None
     assert coordinates.at is not None
     at = coordinates.at
@@ -153,7 +153,9 @@ def _followed_axes(sample: Sample, own: Integers) -> Integers | None:
     candidates = [own, *(np.full_like(own, axis) for axis in range(sample.reference.axes + 1))]
     choices = np.stack(
         [
-            Defect(moved=coordinates_on_axes(sample.reference, axes)).explained(sample).all(axis=0)
+            Defect(moved=coordinates_on_axes(sample.reference.coordinates, axes))
+            .explained(sample)
+            .all(axis=0)
             for axes in candidates
         ]
     )  # (axes + 2, pairs)
@@ -182,74 +184,73 @@ def _exchanges_text(own: Integers, followed: Integers, *, token: int) -> str:
 def grid_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     """Yield bugs that number the tokens of a grid in another order: by columns, in blocks.
 
-    The reference must number them in row-major order, at equal steps on each axis.
+    The reference must number them in row-major order. Other bugs exchange the sides of the grid.
     """
     sample = suspect.sample
     coordinates, sizes = sample.reference.coordinates, sample.reference.params.get("grid")
     if coordinates is None or coordinates.at is None or coordinates.oblique or not sizes:
         return
-    sizes, count = tuple(map(int, sizes)), math.prod(sizes)
+    sizes, tokens = tuple(map(int, sizes)), np.arange(math.prod(sizes))
     if not 2 <= len(sizes) <= 3 or min(sizes) < 2 or sample.positions.min(initial=0) < 0:
         return
-    if coordinates.capacity is None or coordinates.capacity.positions != count:
+    if coordinates.capacity is None or coordinates.capacity.positions != tokens.size:
         return  # the coordinates come from a file
-    at = np.stack(coordinates.at(np.arange(count)), axis=1)  # (count, axes)
-    right, axes = np.stack(np.unravel_index(np.arange(count), sizes), axis=1), [*coordinates.axes]
-    if at.shape != right.shape:
+    at = coordinates.at(tokens)
+    if len(at) != len(sizes) or not np.array_equal(np.lexsort(at[::-1]), tokens):
         return
-    steps = (at[-1] - at[0]) / (np.array(sizes) - 1)
-    if not np.array_equal(at, at[0] + steps * right):
-        return
-    tables: list[bytes] = []
-    for message, places in token_orders(sizes):
-        table = at[0] + steps * np.stack(places(np.arange(count)), axis=1)
-        # Skip an order that gives the same table as the right one or an earlier one.
-        if table.tobytes() in (at.astype(float).tobytes(), *tables):
-            continue
-        tables.append(table.tobytes())
-        moved = RowCoordinates(_coordinate_lookup(table[:, axes]))
-        explanation = Explanation(Cause.POSITION_OFFSET, message, "")
-        yield RotaryBug(Claim(Defect(moved=moved), sample.amplitude), explanation)
+    tried = {tokens.tobytes()}
+    for message, numbers_of in token_orders(sizes):
+        numbers = numbers_of(tokens).tobytes()
+        if numbers not in tried:
+            yield RotaryBug(Defect(moved=PositionMap(message, numbers_of)))
+        tried.add(numbers)
+    for sides in sorted({*itertools.permutations(sizes)} - {sizes}):
+        yield _other_grid_bug(sample.reference, sides)
 
 
-def _coordinate_lookup(table: RealRows) -> Callable[[Sample], RealRows]:
-    """Return a function that picks a sample's coordinates (n, pairs) from those of all tokens."""
-    return lambda sample: table[sample.positions % len(table)]
+def _other_grid_bug(reference: Reference, sides: tuple[int, ...]) -> RotaryBug:
+    """Return the bug that a grid has the sides of the right one in another order."""
+    given = {name: value for name, value in reference.params.items() if value is not None}
+    other = reference.encoding.bound.scheme.bind({**given, "grid": sides}).rotation.waves
+    wrong, right = ("x".join(map(str, each)) for each in (sides, given["grid"]))
+    assert other.coordinates is not None
+    axes = np.array(other.coordinates.axes)
+    explanation = Explanation(Cause.POSITION_OFFSET, f"grid is {wrong}, not {right}", "")
+    return RotaryBug(Defect(moved=coordinates_on_axes(other.coordinates, axes)), explanation)
 
 
 def token_orders(
     sizes: tuple[int, ...],
-) -> Iterator[tuple[str, Callable[[Integers], tuple[Integers, ...]]]]:
-    """Yield orders of the tokens of a grid, simplest first, as functions of the token numbers."""
-    plain, text = tuple(range(len(sizes))), "×".join(map(str, sizes))
+) -> Iterator[tuple[str, Callable[[Integers], Integers]]]:
+    """Yield orders of the tokens of a grid, simplest first, as functions of the token numbers.
+
+    They give the row-major number of each token.
+    """
+    plain, count, text = tuple(range(len(sizes))), math.prod(sizes), "×".join(map(str, sizes))
     for order in list(itertools.permutations(plain))[1:]:
 
-        def reordered(p: Integers, order: tuple[int, ...] = order) -> tuple[Integers, ...]:
-            along = np.unravel_index(p, [sizes[axis] for axis in order])
-            return tuple(along[order.index(axis)] for axis in plain)
+        def reordered(p: Integers, order: tuple[int, ...] = order) -> Integers:
+            along = np.unravel_index(p % count, [sizes[axis] for axis in order])
+            places = [along[order.index(axis)] for axis in plain]
+            return np.asarray(np.ravel_multi_index(places, sizes), np.int64)
 
         how = "column by column, not row by row"
         if len(sizes) > 2:
             how = f"along axis {order[-1]} first, then {', then '.join(map(str, order[-2::-1]))}"
         yield f"tokens of the {text} grid are numbered {how}", reordered
-    if len(sizes) > 2:
-        return
-    rows, columns = sizes
-    misread = f"grid rows are read as {rows} columns long, not {columns}"
-    yield misread, lambda p: (p // rows, p % rows)
-    if rows % _BLOCK == columns % _BLOCK == 0:
+    if len(sizes) == 2 and sizes[0] % _BLOCK == sizes[1] % _BLOCK == 0:
+        rows, columns = sizes
 
-        def in_blocks(p: Integers) -> tuple[Integers, ...]:
+        def in_blocks(p: Integers) -> Integers:
             blocks = (rows // _BLOCK, columns // _BLOCK, _BLOCK, _BLOCK)
-            down, across, y, x = np.unravel_index(p, blocks)
-            return down * _BLOCK + y, across * _BLOCK + x
+            down, across, y, x = np.unravel_index(p % count, blocks)
+            return np.asarray((down * _BLOCK + y) * columns + across * _BLOCK + x, np.int64)
 
-        blocks = f"tokens are ordered in {_BLOCK}×{_BLOCK} blocks, as merged patches are"
-        yield blocks, in_blocks
+        yield f"tokens are ordered in {_BLOCK}×{_BLOCK} blocks, as merged patches are", in_blocks
 
 
 def scaled_coordinate_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
-    """Yield the bug that scales or shifts the coordinates of wrong rows: normalized, centred."""
+    """Yield bugs that scale or shift the coordinates of wrong rows: normalized, centred, late."""
     sample = suspect.sample
     coordinates = sample.reference.coordinates
     if coordinates is None or coordinates.at is None or coordinates.oblique:
@@ -258,12 +259,23 @@ def scaled_coordinate_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     if np.count_nonzero(wrong) < _FEWEST:
         return
     lines = _fitted_lines(sample.rows(np.flatnonzero(wrong)), np.array(coordinates.axes))
+    if not lines:
+        return
+    # Other axes may complete a turn within the shift, so that they show only a part of it.
+    slowest = coordinates.axes[int(np.argmin(sample.reference.frequencies))]
+    for each in (lines, dict.fromkeys(lines, lines[slowest])):
+        if any(line != (1.0, 0.0) for line in each.values()):
+            yield _line_bug(suspect, coordinates, each)
+
+
+def _line_bug(
+    suspect: Suspect, coordinates: Coordinates, lines: dict[int, tuple[float, float]]
+) -> RotaryBug:
+    """Return the bug that scales and shifts each axis' coordinates of the wrong rows."""
     texts: dict[str, list[int]] = {}
     for axis, line in lines.items():
         if line != (1.0, 0.0):
             texts.setdefault(_line_text(line, coordinates, axis), []).append(axis)
-    if not texts:
-        return
     times, off = np.array([lines[axis] for axis in coordinates.axes]).T  # (pairs,) both
 
     def moved(piece: Sample) -> RealRows:
@@ -273,18 +285,11 @@ def scaled_coordinate_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
         return np.where(right, own, own * times + off)
 
     changes = ", and ".join(f"{text} on {axes_text(of_axes)}" for text, of_axes in texts.items())
-    plain = suspect.residual(Defect())
-    evidence = (
-        f"at {plain.rows} of {plain.of_rows} positions, first at {plain.first}; the other "
-        "positions are right"
-    )
-    evidence = evidence if plain.rows < plain.of_rows else "at every position"
-    moved_pairs = np.flatnonzero((times != 1) | (off != 0))
-    where = Where(None, as_ranges(moved_pairs)) if moved_pairs.size < off.size else None
-    explanation = Explanation(
-        Cause.POSITION_OFFSET, f"coordinates are {changes}", evidence, where=where
-    )
-    yield RotaryBug(Claim(Defect(moved=RowCoordinates(moved)), sample.amplitude), explanation)
+    differing = suspect.residual(Defect())
+    place = place_text(differing) or "at every position"
+    message, where = f"coordinates are {changes}", place_of(differing)
+    explanation = Explanation(Cause.POSITION_OFFSET, message, place, where=where)
+    return RotaryBug(Defect(moved=RowCoordinates(moved)), explanation)
 
 
 def _line_text(line: tuple[float, float], along: Coordinates, axis: int) -> str:
@@ -317,7 +322,7 @@ def _fitted_lines(wrong: Sample, axes: Integers) -> dict[int, tuple[float, float
         if np.abs(read).max() > 2.0**24:
             return {}
         times, off = 1.0, float(np.median(read - right))
-        if np.unique(right).size > 1:
+        if np.unique(right).size > 1 and np.ptp(read - right) > _OFF * np.ptp(right):
             times, off = (float(number) for number in np.polyfit(right, read, 1))
         lines[axis] = scale, shift = _nearest_quotient(times, _TIMES), _nearest_quotient(off, _OFF)
         if shift == 0 and scale == times != 1:

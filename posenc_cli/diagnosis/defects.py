@@ -1,20 +1,17 @@
 """Predict the factors of pairs under possible defects, and find the defects that explain a sample.
 
-A claim is a defect with an amplitude. It is found on a few rows and tried on more. It is reported
-only with its residual: the largest difference between the table that it implies and the subject,
-over every entry of the part that it is about.
+A defect is found on a few rows and tried on more. It is reported only with its residual: the
+largest difference between the table that it implies and the subject, over every entry.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.fitting import Rotations, fit
 from posenc_cli.inference.formats import (
     COARSE,
     HALVES,
@@ -33,11 +30,11 @@ from posenc_cli.inference.position_maps import (
 from posenc_cli.inference.reference import Sample, rotation_by
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.records import Record, replace
-from posenc_cli.rotary.verdict import Residual
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from posenc_cli.inference.fitting import Rotations
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
 
 _FEW = 56
@@ -99,6 +96,12 @@ class Defect(Record):
     rates: str | None = None
     angles: str | None = None
     cells: str | None = None
+
+    @property
+    def parts(self) -> int:
+        """Number of changes that it combines."""
+        plain = Defect()
+        return sum(value != getattr(plain, name) for name, value in self.as_dict().items())
 
     @property
     def rounds(self) -> bool:
@@ -238,12 +241,12 @@ def few_rows(positions: Integers) -> Integers:
 
 
 def likely_defects(
-    sample: Sample, rotations: Rotations | None, found: Sequence[Claim] = ()
+    sample: Sample, rotations: Rotations | None, found: Sequence[Defect] = ()
 ) -> Iterator[Defect]:
     """Yield the defects to try, simplest first, without those that a few rows rule out.
 
     ``rotations`` are those nearest to the sample; bases and factors are read off them. The caller
-    may add confirmed claims to ``found`` meanwhile, which makes some later trials unnecessary.
+    may add confirmed defects to ``found`` meanwhile, which makes some later trials unnecessary.
     """
     chosen = few_rows(sample.positions)
     fewest = sample.rows(chosen[:: -(-chosen.size // _FEWEST)])
@@ -276,17 +279,14 @@ def _with_rules(plain: Defect, rules: Iterable[Alternative], fewest: Sample) -> 
 
 
 def _defects(
-    sample: Sample, rotations: Rotations | None, fewest: Sample, found: Sequence[Claim]
+    sample: Sample, rotations: Rotations | None, fewest: Sample, found: Sequence[Defect]
 ) -> Iterator[Defect]:
     plain = Defect()
-    if sample.amplitude != sample.reference.scale:
-        yield plain
     offsets = _likely_offsets(sample)
     yield from (replace(plain, turn=turn) for turn in ("still", "backward", "swapped"))
     yield from (replace(plain, offset=offset) for offset in offsets)
     yield from (replace(plain, moved=positions) for positions in position_maps(sample))
-    for coarse in (*HALVES, "float32"):
-        yield replace(plain, positions=coarse)
+    yield from (replace(plain, positions=coarse) for coarse in (*HALVES, "float32"))
     # Otherwise the tolerance allows for such a rounding.
     if sample.tolerance.floor < unit("float16") * sample.amplitude:
         yield from (replace(plain, cells=coarse) for coarse in COARSE)
@@ -296,12 +296,11 @@ def _defects(
     if not found:  # a known rule explains more than a number that is read off
         yield from _with_rules(plain, (rule for rule in rules if rule.read_off), fewest)
     yield from (_rounding_defect(stages, half) for half in HALVES for stages in _STAGES)
-    if not any(claim.parts <= 1 for claim in found):
-        yield from _several_changes(sample, fewest, offsets, likely, rules)
+    if not any(defect.parts <= 1 for defect in found):
+        yield from _several_changes(fewest, offsets, likely, rules)
 
 
 def _several_changes(
-    sample: Sample,
     fewest: Sample,
     offsets: list[float],
     likely: Iterable[Alternative],
@@ -318,8 +317,7 @@ def _several_changes(
             yield replace(_rounding_defect(stages, half), cells=half)
         yield from _with_rules(replace(plain, rates=half), likely, fewest)
         yield from _with_rules(replace(plain, positions=half), rules, fewest)
-    restart = -int(sample.positions[0])  # the rows of this part count from 0 again
-    for offset in [*_COMMON_OFFSETS[:4], *([restart] if restart else [])]:
+    for offset in _COMMON_OFFSETS[:4]:
         yield from _with_rules(replace(plain, offset=offset), rules, fewest)
 
 
@@ -359,71 +357,19 @@ def _likely_offsets(sample: Sample) -> list[float]:
     return [offset for offset in dict.fromkeys((*likely, *_COMMON_OFFSETS)) if offset]
 
 
-MOST_CLAIMS = 6
-"""The most claims to keep of those that a sample confirms; all rows decide between them."""
-
 ALIKE = 2.0
-"""A claim fits as well as another if its error is at most this many times as large."""
+"""A defect fits as well as another if its error is at most this many times as large."""
 
 _FEWEST_CONFIRMING = 3
 """Entries that must share a number read off them: one gives it, and two confirm it."""
 
-_TIES = 0.1
+TIES = 0.1
 """Share of the entries of few rows that an emulated rounding may miss. At ties it may round the
 other way."""
 
 SCATTERS = 1.5
 """Multiple of the amplitudes' scatter by which their median must differ from the reference. Entries
 that were truncated toward zero have smaller amplitudes, but by less than that."""
-
-
-class Claim(Record):
-    """A defect, and the amplitude of the factors with it."""
-
-    defect: Defect
-    amplitude: float
-
-    def errors(self, piece: Sample) -> tuple[RealRows, Flags]:
-        """Return the error of each entry of a piece, and which entries it explains.
-
-        Shape: both (n, pairs). Entries that could not be seen have an error of 0.
-        """
-        return self.defect.errors(replace(piece, amplitude=self.amplitude))
-
-    @property
-    def parts(self) -> int:
-        """Number of changes that it combines."""
-        plain = Defect()
-        return sum(value != getattr(plain, name) for name, value in self.defect.as_dict().items())
-
-
-class AllRows(Record):
-    """All rows of a subject, read in any selection or in pieces of ``block`` rows."""
-
-    count: int
-    read: Callable[[slice | Integers], Sample]
-    block: int
-
-    def pieces(self) -> Iterator[Sample]:
-        """Yield all rows, a piece at a time."""
-        for row in range(0, self.count, self.block):
-            yield self.read(slice(row, min(row + self.block, self.count)))
-
-    def residual(self, claim: Claim) -> Residual:
-        """Return what a claim does not explain, over all entries."""
-        return Residual.measure((piece.positions, *claim.errors(piece)) for piece in self.pieces())
-
-    def rows(self, start: int, stop: int) -> AllRows:
-        """Return the rows from ``start`` up to, but not including, ``stop``."""
-
-        def read(chosen: slice | Integers) -> Sample:
-            return self.read(np.arange(start, stop)[chosen])
-
-        return replace(self, count=stop - start, read=read)
-
-    def changed(self, change: Callable[[Sample], Sample]) -> AllRows:
-        """Return the same rows, with a change applied to each sample that is read."""
-        return replace(self, read=lambda rows: change(self.read(rows)))
 
 
 def amplitude_of(sample: Sample, *, floor: float) -> float:
@@ -441,57 +387,15 @@ def amplitude_of(sample: Sample, *, floor: float) -> float:
     return right if abs(amplitude - right) <= max(2 * floor, SCATTERS * scatter) else amplitude
 
 
-def nearest_rotations(sample: Sample) -> Rotations | None:
-    """Return the rotations nearest to the rows of a sample.
-
-    None if pairs follow axes, or if there are fewer than two rows.
-    """
-    if sample.reference.coordinates is not None or sample.positions.size < 2:
-        return None
-    return fit(sample.positions, np.where(sample.seen, sample.factors, 0))
-
-
-def confirmed_claims(sample: Sample, rotations: Rotations | None) -> list[Claim]:
-    """Return the simplest claims that explain every entry of a sample, fewest parts first.
-
-    ``rotations`` are those nearest to the sample.
-    """
-    if sample.amplitude == 0:
-        return [Claim(Defect(), 0.0)]
-    few = sample.rows(few_rows(sample.positions))
-    claims: list[Claim] = []
-    parts = math.inf
-    for defect in likely_defects(sample, rotations, claims):
-        rule = defect.frequencies
-        if claims and rule is not None and rule.read_off:
-            break  # a known rule explains more than a number that is read off
-        claim = Claim(defect, sample.amplitude)
-        if claim.parts > parts:
-            continue
-        explained = defect.explained(few)  # (n, pairs)
-        ties = _TIES * few.seen.sum() if defect.rounds else 0
-        if np.count_nonzero(~explained) <= ties and holds(sample, defect):
-            if any(same_defect(defect, other.defect) for other in claims):
-                continue
-            claims.append(claim)
-            parts = min(parts, claim.parts)
-            if len(claims) == MOST_CLAIMS:
-                break
-    # More rows may show that the simpler of two does not explain everything.
-    return sorted(claims, key=lambda claim: claim.parts)
-
-
 def same_defect(defect: Defect, other: Defect) -> bool:
     """Return whether two defects have the same changes, with nearly the same frequencies.
 
     Rules that were not read off the sample are the same only if their messages are.
     """
     a, b = defect.frequencies, other.frequencies
-    if (a is None) != (b is None):
+    if a is None or b is None:
+        return defect == other
+    if a.cause != b.cause or replace(defect, frequencies=b) != other:
         return False
-    if a is not None and b is not None:
-        near = np.allclose(a.frequencies, b.frequencies, rtol=1e-4, atol=1e-12)
-        known = not (a.read_off or b.read_off)
-        if a.cause != b.cause or not near or (known and a.message != b.message):
-            return False
-    return replace(defect, frequencies=None) == replace(other, frequencies=None)
+    near = bool(np.allclose(a.frequencies, b.frequencies, rtol=1e-4, atol=1e-12))
+    return near and (a.read_off or b.read_off or a.message == b.message)

@@ -2,8 +2,8 @@
 
 Each claim predicts the factors of the pairs. It is found on a sample of positions: at every scale,
 and around the first and the worst wrong ones. Then it is compared with all rows and reported with
-its residual. Claims are tried simplest first: one mistake before two, all rows before one run of
-rows. Anything else is unknown, with its place.
+its residual. Claims are tried simplest first: one mistake before two. Anything else is unknown,
+with its place.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from posenc_cli.diagnosis.bug_search import (
     Suspect,
     amplitude_cause,
-    claim_causes,
     confirmed_causes,
+    defect_causes,
     joint_cause,
     with_alternatives,
     with_residual,
@@ -25,13 +25,15 @@ from posenc_cli.diagnosis.coordinates import axis_bugs, grid_bugs, scaled_coordi
 from posenc_cli.diagnosis.defects import (
     ALIKE,
     ENOUGH,
-    AllRows,
+    TIES,
     Defect,
     amplitude_of,
-    confirmed_claims,
+    few_rows,
+    holds,
+    likely_defects,
+    same_defect,
 )
 from posenc_cli.diagnosis.misplaced_values import misplaced_cause
-from posenc_cli.diagnosis.missing import missing_values, uninitialized_cause
 from posenc_cli.diagnosis.rounding import (
     half_precision_of,
     other_frequencies_bugs,
@@ -41,9 +43,10 @@ from posenc_cli.diagnosis.rounding import (
     unknown_drift,
 )
 from posenc_cli.diagnosis.rows_and_pairs import (
+    missing_values,
     own_length_bugs,
     position_bugs,
-    row_range_causes,
+    uninitialized_cause,
     unknown_cause,
 )
 from posenc_cli.inference.causes import Cause
@@ -51,20 +54,23 @@ from posenc_cli.inference.frequency_rules import (
     has_amplitude,
 )
 from posenc_cli.inference.tolerance import Tolerance, unit
-from posenc_cli.inference.turning import ROWS
-from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 from posenc_cli.rotary.findings import Survey, sample_of
-from posenc_cli.rotary.subject import Subject, fits, of_width, table_subject
-from posenc_cli.rotary.verdict import MOST, Examination, Explanation, Where, examine, zeros_text
+from posenc_cli.rotary.subject import Subject, fits, of_width
+from posenc_cli.rotary.verdict import (
+    MOST,
+    Examination,
+    Explanation,
+    Residual,
+    Where,
+    examine,
+    zeros_text,
+)
 
 if TYPE_CHECKING:
     from posenc_cli.calls.function_trial import Irregularity
     from posenc_cli.inference.reference import Reference, Sample
-    from posenc_cli.inference.turning import SomeRows, SubjectBlock
-
-_MOST_ENTRIES = 1 << 24
-"""Entries of a table held at once, 256 MiB: 131072 positions of a head with 256 dimensions."""
+    from posenc_cli.inference.turning import SubjectBlock
 
 _CHECK_WIDTH = "check the head dim and the partial rotary factor"
 """Evidence for a width that nothing explains."""
@@ -74,6 +80,9 @@ _NEVER_WRITTEN = Explanation(
     "all values are 0, as in a buffer that was never written",
     "at every position, in every pair",
 )
+
+_MOST_DEFECTS = 6
+"""The most defects that are compared with each other."""
 
 _FEWER = 2
 """One rounding is the cause if another leaves more than this many times as many entries."""
@@ -112,7 +121,7 @@ def _distinct_causes(examination: Examination) -> tuple[Explanation, ...]:
     if subject.as_reference is None:
         return (_width_cause(subject, examination.reference),)
     suspect = _suspect(examination)
-    if survey is not None and survey.reference.missing_at is not None:
+    if survey is not None and survey.reference.missing:
         return _causes_beside_missing(suspect, survey)
     return _first_distinct(_all_causes(suspect)) or (unknown_cause(suspect),)
 
@@ -158,8 +167,8 @@ def _causes_of_pairs(suspect: Suspect) -> list[Explanation]:
         return [layout, *_as_list(amplitude_cause(suspect.sample))]
     others = _explanations(suspect)
     known = [why for why in others if why.cause not in (Cause.LAYOUT, Cause.UNKNOWN)]
-    mostly = 2 * residual.rows > residual.of_rows
-    return [layout, *(known or ([unknown_cause(suspect)] if mostly else []))]
+    mostly = 2 * residual.positions.size > residual.of_positions
+    return [layout, *(known or [unknown_cause(suspect)] * mostly)]
 
 
 def _irregular_causes(irregular: tuple[Irregularity, ...]) -> tuple[Explanation, ...]:
@@ -192,9 +201,7 @@ def _causes_beside_missing(suspect: Suspect, survey: Survey) -> tuple[Explanatio
             amplitude=sample.reference.scale,
         )
 
-    rest = replace(
-        suspect, sample=finite_part(suspect.sample), whole=suspect.whole.changed(finite_part)
-    )
+    rest = suspect.changed(finite_part)
     residual = rest.residual(Defect())
     if not residual.whole:
         return missing, unknown_cause(rest)
@@ -240,15 +247,10 @@ def _suspect(examination: Examination, *, of_pairs: bool = False) -> Suspect:
     sample = piece(subject.own.read(rows), reference.scale)
     amplitude = amplitude_of(sample, floor=examination.tolerance.floor)
 
-    def read(rows: SomeRows) -> Sample:
-        return piece(subject.own.read(rows), amplitude)
-
-    rotations = examination.consistency.rotations if examination.consistency else None
     return Suspect(
         examination,
         replace(sample, amplitude=amplitude),
-        AllRows(places.count, read, ROWS),
-        rotations,
+        lambda rows: piece(subject.own.read(rows), amplitude),
     )
 
 
@@ -267,7 +269,7 @@ def _layout_cause(suspect: Suspect) -> Explanation | None:
     layout_option = f" (--layout {own.layout})" if own.layout and takes_layout else ""
     residual = suspect.residual(Defect())
     evidence = f"matches when dimensions {own.text} are paired{layout_option}; {residual.text}"
-    if 2 * residual.rows > residual.of_rows:
+    if 2 * residual.positions.size > residual.of_positions:
         evidence = f"the code rotates dimensions {own.text}{layout_option}"
     return Explanation(
         Cause.LAYOUT,
@@ -303,7 +305,6 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         return [*explanations, *_as_list(amplitude)]
     return (
         confirmed_causes(suspect, own_length_bugs(suspect))
-        or row_range_causes(suspect)
         or confirmed_causes(suspect, position_bugs(suspect))
         or confirmed_causes(suspect, scaled_coordinate_bugs(suspect))
         or confirmed_causes(suspect, other_frequencies_bugs(suspect))
@@ -317,40 +318,62 @@ def _as_list(explanation: Explanation | None) -> list[Explanation]:
 def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
     """Return the causes that explain all rows at once, with alternatives that fit as well."""
     sample = suspect.sample
-    claims = confirmed_claims(sample, suspect.rotations)
-    reproducing = [(claim, suspect.whole.residual(claim)) for claim in claims if claim.parts]
-    reproducing = [
-        (claim, residual)
-        for claim, residual in reproducing
-        if residual.whole
-        or (claim.defect.rounds and residual.cells <= (1 - ENOUGH) * residual.of_cells)
-    ]
-    # Rules that imply another amplitude than the subject's are not the cause.
-    reproducing = [
-        (claim, residual)
-        for claim, residual in reproducing
-        if has_amplitude(
-            claim.defect.frequencies, sample.reference, sample.amplitude, sample.tolerance.floor
-        )
-    ] or reproducing
-    if not reproducing:
+    other_amplitude = sample.amplitude != sample.reference.scale
+    if sample.amplitude == 0 or (other_amplitude and Defect().explained(sample).all()):
         return []
-    if reproducing[0][0].defect.rounds:
-        least = min(left.cells for _, left in reproducing)
-        reproducing.sort(key=lambda one: one[1].cells > _FEWER * least + 1)
-    claim, residual = reproducing[0]
-    causes = list(claim_causes(claim, suspect, residual))
-    rule = claim.defect.frequencies
+    confirmed = _confirmed_defects(suspect)
+    # Rules that imply another amplitude than the subject's are not the cause.
+    confirmed = [
+        each
+        for each in confirmed
+        if has_amplitude(
+            each[0].frequencies, sample.reference, sample.amplitude, sample.tolerance.floor
+        )
+    ] or confirmed
+    if not confirmed:
+        return []
+    if confirmed[0][0].rounds:
+        least = min(residual.count for _, residual in confirmed)
+        confirmed.sort(key=lambda each: each[1].count > _FEWER * least + 1)
+    defect, residual = confirmed[0]
+    causes = list(defect_causes(defect, suspect, residual))
+    rule = defect.frequencies
     plain = rule is not None and rule.cause == Cause.SCALING_MISSING
     others = [  # alternatives that imply the same table as missing scaling add nothing
         joint_cause(other, suspect, its_residual)
-        for other, its_residual in reproducing[1:]
-        if its_residual.rows == residual.rows and its_residual.within <= ALIKE * residual.within
-        if not plain and other.parts == claim.parts
-        if {why.message for why in claim_causes(other, suspect, its_residual)}
+        for other, its_residual in confirmed[1:]
+        if its_residual.positions.size == residual.positions.size
+        if its_residual.within <= ALIKE * residual.within
+        if not plain and other.parts == defect.parts
+        if {why.message for why in defect_causes(other, suspect, its_residual)}
         != {why.message for why in causes}
     ]
     return with_alternatives(causes, others)
+
+
+def _confirmed_defects(suspect: Suspect) -> list[tuple[Defect, Residual]]:
+    """Return the simplest defects that explain all rows, with their residuals."""
+    sample = suspect.sample
+    few = sample.rows(few_rows(sample.positions))
+    found: list[Defect] = []
+    confirmed: list[tuple[Defect, Residual]] = []
+    for defect in likely_defects(sample, suspect.rotations, found):
+        rule = defect.frequencies
+        if found and rule is not None and rule.read_off:
+            break  # a known rule explains more than a number that is read off
+        if found and defect.parts > found[0].parts:
+            continue
+        ties = TIES * few.seen.sum() if defect.rounds else 0
+        if np.count_nonzero(~defect.explained(few)) > ties or not holds(sample, defect):
+            continue
+        residual = suspect.residual(defect)
+        nearly = defect.rounds and residual.count <= (1 - ENOUGH) * residual.of_entries
+        if (residual.whole or nearly) and not any(same_defect(defect, each) for each in found):
+            found.append(defect)
+            confirmed.append((defect, residual))
+        if len(found) == _MOST_DEFECTS:
+            break
+    return confirmed
 
 
 def _width_cause(subject: Subject, reference: Reference) -> Explanation:
@@ -358,9 +381,6 @@ def _width_cause(subject: Subject, reference: Reference) -> Explanation:
     own, far_wider = subject.own, subject.far_wider(reference)
     if subject.is_tables and not far_wider and not any(each.turned.any() for each in own.blocks()):
         return _NEVER_WRITTEN
-    transposed = _transposed_cause(subject, reference)
-    if transposed is not None:
-        return transposed
     evidence = _CHECK_WIDTH
     given, right = subject.frequencies, reference.frequencies
     if given is not None and any(
@@ -373,28 +393,3 @@ def _width_cause(subject: Subject, reference: Reference) -> Explanation:
     if own.pairing is not None and own.pairing.first[0]:
         evidence += f"; paired dimensions are {own.pairing.text}"
     return Explanation(Cause.ROTARY_DIM, subject.mismatch or "", evidence)
-
-
-def _transposed_cause(subject: Subject, reference: Reference) -> Explanation | None:
-    """Return the cause of tables that are right after a transposition, or None."""
-    rows, columns = subject.own.places.count, subject.own.pairs
-    paired = subject.own.pairing is not None or reference.coordinates is not None
-    fitting = rows in (reference.pairs, 2 * reference.pairs) and rows * columns <= _MOST_ENTRIES
-    if not subject.is_tables or paired or not fitting:
-        return None
-    table = subject.own.read(slice(0, rows)).turned.T  # (positions, pairs or columns)
-    positions = Positions.contiguous(0, columns)
-    right = table_subject(table.real, table.imag, subject.dtype, reference, positions)
-    if right.as_reference is None:
-        return None
-    residual = _suspect(examine(right, reference, "auto")).residual(Defect())
-    if not residual.whole:
-        return None
-    of = "pairs" if rows == reference.pairs else "dimensions"
-    cause = Explanation(
-        Cause.LAYOUT,
-        f"the tables are transposed: rows are {of}, columns are positions",
-        f"the shape is {rows}×{columns}; transposed to {columns}×{rows}, every value is right",
-        "transposed",
-    )
-    return with_residual(cause, residual)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.inference.reference import Reference
-    from posenc_cli.numerics.arrays import Flags, RealRows, Reals
+    from posenc_cli.numerics.arrays import ComplexRows, Flags, RealRows, Reals
 
     _Entries = tuple[RealRows, RealRows, RealRows, RealRows]
     """a, b, c and d of the matrices ((a, b), (c, d)) of pairs."""
@@ -63,37 +63,32 @@ def _explained_entries(
     unit = reference.rotation.at(block.positions) / size  # (n, pairs)
     seen = np.ones(turned.shape, bool) if block.seen is None else block.seen
     followed = reference.angle_positions(block.positions)
-    for message, (a, b, c, d), fastest in misplaced_entries(reference, unit.real, unit.imag):
+    for message, z, w, fastest in misplaced_maps(reference, unit):
         allowed = 2 * examination.tolerance.cells(followed, fastest)
-        z = size * ((a + d) + 1j * (c - b)) / 2
-        w = size * ((a - d) + 1j * (c + b)) / 2
         if block.twist is None:
-            errors = np.abs(turned - z) + np.abs(mirrored - w)
+            errors = np.abs(turned - size * z) + np.abs(mirrored - size * w)
         else:
-            errors = np.abs(turned - z - w * block.twist)
+            errors = np.abs(turned - size * (z + w * block.twist))
         yield message, np.where(seen, errors, 0.0), (errors <= allowed) | ~seen
 
 
-def misplaced_entries(
-    reference: Reference, cos: RealRows, sin: RealRows
-) -> Iterator[tuple[str, _Entries, Reals]]:
-    """Yield each bug's message, its entries of the pairs' matrices, and its highest frequencies.
+def misplaced_maps(
+    reference: Reference, unit: ComplexRows
+) -> Iterator[tuple[str, ComplexRows, ComplexRows, Reals]]:
+    """Yield each bug's message, its factors of z and of z̄, and its highest frequencies.
 
-    The tolerance depends on the highest frequency among the entries of each pair.
+    ``unit`` are the right factors without the amplitude. The tolerance depends on the highest
+    frequency among the entries of each pair.
     """
-    own = reference.frequencies
-    yield from _wrong_layouts(reference, cos, sin)
-    for message, entries in (
-        (
-            "both sines have the sign +: a minus is missing, or half of the table is negated too",
-            (cos, sin, sin, cos),
-        ),
-        (
-            "the second dimension is computed from the already rotated first (in place)",
-            (cos, -sin, sin * cos, cos - sin * sin),
-        ),
+    cos, sin, own = unit.real, unit.imag, reference.frequencies
+    no_minus = "both sines have the sign +: a minus is missing, or half of the table is negated too"
+    in_place = "the second dimension is computed from the already rotated first (in place)"
+    for message, (a, b, c, d), fastest in (
+        *_wrong_layouts(reference, cos, sin),
+        (no_minus, (cos, sin, sin, cos), own),
+        (in_place, (cos, -sin, sin * cos, cos - sin * sin), own),
     ):
-        yield message, entries, own
+        yield message, ((a + d) + 1j * (c - b)) / 2, ((a - d) + 1j * (c + b)) / 2, fastest
 
 
 def _wrong_layouts(

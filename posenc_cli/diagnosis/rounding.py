@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from posenc_cli.diagnosis.bug_search import RotaryBug, Suspect, confirmed_causes
-from posenc_cli.diagnosis.defects import Claim, Defect
+from posenc_cli.diagnosis.defects import Defect
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import on_grid
 from posenc_cli.inference.frequency_rules import Alternative
@@ -34,11 +34,7 @@ def restricted_to_rounding(suspect: Suspect) -> Suspect:
 
 def with_tolerance(suspect: Suspect, tolerance: Tolerance) -> Suspect:
     """Return the suspect with another tolerance."""
-    return replace(
-        suspect,
-        sample=replace(suspect.sample, tolerance=tolerance),
-        whole=suspect.whole.changed(lambda piece: replace(piece, tolerance=tolerance)),
-    )
+    return suspect.changed(lambda piece: replace(piece, tolerance=tolerance))
 
 
 def precision_causes(suspect: Suspect) -> list[Explanation]:
@@ -53,11 +49,11 @@ def precision_causes(suspect: Suspect) -> list[Explanation]:
     if residual is None or not residual.whole:
         return []
     subject, scale = examination.subject, examination.reference.scale
-    roundings, amplitude = subject.own.roundings, suspect.sample.amplitude
+    roundings = subject.own.roundings
     finest = Tolerance.of("float64", dtype=subject.dtype, roundings=roundings, amplitude=scale)
     functions = (SINGLE_FUNCTIONS + roundings * unit("float32")) * scale
     bugs = [
-        RotaryBug(Claim(Defect(rates=rates, angles=angles), amplitude))
+        RotaryBug(Defect(rates=rates, angles=angles))
         for rates, angles in (("float32", None), (None, "float32"), ("float32", "float32"))
     ]
     for tolerance in (finest, replace(finest, floor=finest.floor + functions)):
@@ -145,5 +141,4 @@ def other_frequencies_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     sound = Defect().explained(suspect.sample).all(axis=0)  # (pairs,)
     rates = np.where(sound, right, rotations.frequencies)
     if not sound.all() and np.isfinite(rates).all() and (rates >= 0).all():
-        rule = Alternative(Cause.UNKNOWN, "", rates)
-        yield RotaryBug(Claim(Defect(frequencies=rule), suspect.sample.amplitude))
+        yield RotaryBug(Defect(frequencies=Alternative(Cause.UNKNOWN, "", rates)))

@@ -17,7 +17,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from posenc_cli.numerics.arrays import Flags, Integers, Reals
+    from posenc_cli.numerics.arrays import Flags, Integers, RealRows, Reals
 
 _READABLE = 0.9
 """Least share of a sample's rows that must show a position, before a rule for all rows is tried."""
@@ -51,8 +51,9 @@ def _rotated_pairs(sample: Sample) -> Integers:
     return rotated[np.argsort(right[rotated], kind="stable")]
 
 
-def _explained(sample: Sample, read: Integers) -> tuple[Integers, Flags]:
-    """Return positions ``read`` from rows, and the entries that they explain."""
+def _explained(sample: Sample, coordinates: Reals | Integers) -> tuple[Integers, Flags]:
+    """Return the positions nearest to coordinates of rows, and the entries that they explain."""
+    read = np.asarray(np.round(coordinates), np.int64)
     right = sample.reference.frequencies
     predicted = sample.amplitude * rotation_by(right.tobytes(), sample.reference.engine).at(read)
     farther = np.maximum(np.abs(sample.positions), np.abs(read)).astype(np.float64)
@@ -65,23 +66,19 @@ def shown_positions(sample: Sample) -> tuple[Integers, Flags]:
     The lowest-frequency pair allows several positions: the one nearest to 0 is chosen, no farther
     than the sample's own positions.
     """
-    slowest = float(sample.reference.frequencies[_rotated_pairs(sample)[:1]].sum())  # 0 if none
-    farthest = float(np.abs(sample.positions).max(initial=0))
-    turns = min(math.ceil(farthest * slowest / (2 * math.pi)), _MOST_TURNS)
-    read, explained = _explained(sample, _read_positions(sample, 0))
+    slowest = sample.reference.frequencies[_rotated_pairs(sample)[:1]].sum()  # 0 if none
+    farthest = np.abs(sample.positions).max(initial=0) * slowest
+    turns = min(math.ceil(farthest / (2 * math.pi)), _MOST_TURNS)
+    read, explained = _explained(sample, read_coordinates(sample))
     for turn in (*range(1, turns + 1), *range(-1, -turns - 1, -1)):
         left = np.flatnonzero(~explained.all(axis=1))
         if not left.size:
             break
         rest = sample.rows(left)
-        other, by_other = _explained(rest, _read_positions(rest, turn))
+        other, by_other = _explained(rest, read_coordinates(rest, turn))
         better = by_other.all(axis=1)
         read[left[better]], explained[left[better]] = other[better], True
     return read, explained
-
-
-def _read_positions(sample: Sample, turn: int) -> Integers:
-    return np.asarray(np.round(read_coordinates(sample, turn)), np.int64)
 
 
 def read_coordinates(sample: Sample, turn: int = 0) -> Reals:
@@ -89,13 +86,18 @@ def read_coordinates(sample: Sample, turn: int = 0) -> Reals:
 
     ``turn`` is the number of full rotations of the lowest-frequency pair.
     """
-    right, rotated = sample.reference.frequencies, _rotated_pairs(sample)
+    pairs = [*_rotated_pairs(sample)] or [0]
     angles = np.angle(np.where(np.isfinite(sample.factors), sample.factors, 1))  # (n, pairs)
-    slowest = rotated[0] if rotated.size else 0
-    read = (angles[:, slowest] + 2 * np.pi * turn) / max(right[slowest], 1e-30)
-    for pair in rotated[1:]:
-        wraps = np.round((read * right[pair] - angles[:, pair]) / (2 * np.pi))
-        read = (angles[:, pair] + 2 * np.pi * wraps) / right[pair]
+    rates = np.maximum(sample.reference.frequencies[pairs], 1e-30)  # 0 if nothing rotates
+    return unwrapped(angles[:, pairs], rates, turn)
+
+
+def unwrapped(angles: RealRows, rates: Reals, turn: int = 0) -> Reals:
+    """Return the position that the angles (n, waves) of waves of increasing rates show: (n,)."""
+    read = (angles[:, 0] + 2 * np.pi * turn) / rates[0]
+    for angle, rate in zip(angles.T[1:], rates[1:], strict=True):
+        wraps = np.round((read * rate - angle) / (2 * np.pi))
+        read = (angle + 2 * np.pi * wraps) / rate
     return np.asarray(np.clip(read, -(2.0**53), 2.0**53), np.float64)
 
 
@@ -121,8 +123,7 @@ def _maps_from_first_wrong_row(sample: Sample) -> Iterator[PositionMap]:
 
     Without low-frequency pairs, rows show their positions only modulo a wavelength.
     """
-    _, explained = _explained(sample, sample.positions)
-    right = explained.all(axis=1)  # (n,)
+    right = _explained(sample, sample.positions)[1].all(axis=1)  # (n,)
     row = int(np.argmin(right))
     first = int(sample.positions[row])
     shown = not right.all() and row > 0 and first > 1 and (sample.positions >= 0).all()
@@ -144,7 +145,7 @@ _MAPS: dict[str, tuple[str, Callable[..., Integers]]] = {
         lambda p, start, **_: np.where(p < start, p, p - start),
     ),
     "off from": (
-        "positions from {start} on are shifted by {back}",
+        "positions from {start} on are shifted by {back:+d}",
         lambda p, start, shift, **_: np.where(p < start, p, p - shift),
     ),
     "decoding": (
@@ -164,12 +165,9 @@ _MAPS: dict[str, tuple[str, Callable[..., Integers]]] = {
 
 def _map_of(name: str, *, shift: int = 0, period: int = 0, **numbers: int) -> PositionMap:
     message, at = _MAPS[name]
-    words = {
-        "off": f", shifted by {shift:+d}" if shift else "",
-        "back": f"{-shift:+d}",
-    }
-    numbers |= {"shift": shift, "period": period}
-    return PositionMap(message.format(**numbers, **words), lambda p: at(p, **numbers))
+    numbers |= {"shift": shift, "period": period, "back": -shift}
+    off = f", shifted by {shift:+d}" if shift else ""
+    return PositionMap(message.format(off=off, **numbers), lambda p: at(p, **numbers))
 
 
 def usual_maps(context: int) -> Iterator[PositionMap]:
@@ -186,7 +184,7 @@ def usual_maps(context: int) -> Iterator[PositionMap]:
 def _restarted(positions: Integers, read: Integers) -> Iterator[PositionMap]:
     """Yield the rule that positions are taken modulo a number."""
     lags = np.unique(positions - read)
-    period = math.gcd(*(int(lag) for lag in lags - lags[0])) if lags.size > 1 else 0
+    period = int(np.gcd.reduce(lags - lags[0]))
     if period > 1 and read.min() >= 0:
         yield _map_of("buffer", period=period, shift=-int(lags[0]))
 

@@ -169,14 +169,13 @@ class ReferenceDeviation(WorstDeviation):
     """The largest deviation from the reference, and the first ones.
 
     ``first_wrong`` is the first row with an entry above its limit. ``missing`` counts non-finite
-    entries; ``missing_at`` is the first of them (position, pair).
+    entries.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.first_wrong: int | None = None
         self.missing = 0
-        self.missing_at: tuple[int, int] | None = None
 
     def update(
         self,
@@ -189,11 +188,7 @@ class ReferenceDeviation(WorstDeviation):
         if wrong.any():
             if self.first_wrong is None:
                 self.first_wrong = self.rows + int(np.argmax(wrong.any(axis=1)))
-            missing = ~np.isfinite(values)
-            if self.missing_at is None and missing.any():
-                row, pair = divmod(int(np.argmax(missing)), missing.shape[1])
-                self.missing_at = int(positions[row]), pair
-            self.missing += int(np.count_nonzero(missing))
+            self.missing += int(np.count_nonzero(~np.isfinite(values)))
         super().update(positions, values, allowed)
 
 

@@ -277,7 +277,7 @@ def pairing_of(
     if strays[best] > 1e-2:
         by_partners = _by_partners(positions, finite)
         if by_partners is not None and stray(finite, by_partners) < 0.5 * strays[best]:
-            return _in_reference_order(by_partners, positions, finite, reference)
+            return by_partners
     # The reference's own pairing is kept if the rest is float32 rounding, or no other is nearer.
     return candidates[0 if strays[0] <= max(1e-3, 1.001 * strays[best]) else best]
 
@@ -308,7 +308,9 @@ def _by_partners(positions: Integers, matrices: UnitMatrices) -> ColumnPairing |
     if not moved or any(partners[partners[j]] != j for j in moved):
         return None
     first = [j for j in moved if j < partners[j]]
-    return _paired(first, [int(partners[j]) for j in first], out)
+    second = [int(partners[j]) for j in first]
+    out_first, out_second = (tuple(out[columns].tolist()) for columns in (first, second))
+    return ColumnPairing(tuple(first), tuple(second), out_first, out_second, None, None)
 
 
 def _output_columns(positions: Integers, matrices: UnitMatrices) -> Integers:
@@ -319,49 +321,11 @@ def _output_columns(positions: Integers, matrices: UnitMatrices) -> Integers:
         permuted = np.eye(columns.size)[order]
         if (
             np.array_equal(np.sort(order), columns)
-            and np.abs(matrix - permuted).max() < _SAME_ROTATION
+            and np.abs(matrix - permuted).max() < _SAME_COLUMN
         ):
             return order
     return columns
 
 
-def _paired(first: list[int], second: list[int], out: Integers) -> ColumnPairing:
-    out_first, out_second = (tuple(out[columns].tolist()) for columns in (first, second))
-    return ColumnPairing(tuple(first), tuple(second), out_first, out_second, None, None)
-
-
-def _in_reference_order(
-    pairing: ColumnPairing,
-    positions: Integers,
-    matrices: UnitMatrices,
-    reference: Reference,
-) -> ColumnPairing:
-    """Return the pairs in the reference's order and direction, if they rotate as its pairs do."""
-    turned = Entries.of(matrices).read_as(pairing)[0]  # (k, pairs)
-    right = reference.rotation.at(positions)  # (k, pairs of the reference)
-    apart = np.stack(
-        [
-            np.abs(direction[:, :, None] - right[:, None]).max(axis=0)
-            for direction in (turned, turned.conj())
-        ]
-    )  # (2, pairs, pairs of the reference)
-    nearest = apart.min(axis=0)
-    matching = nearest.argmin(axis=1)
-    whole = np.array_equal(np.sort(matching), np.arange(pairing.pairs))
-    if not whole or nearest.min(axis=1).max() > _SAME_ROTATION:
-        return pairing
-    backward, order = apart[1].min(axis=1) < apart[0].min(axis=1), np.argsort(matching)
-    pairs = zip(pairing.first, pairing.second, backward, strict=True)
-    columns = [(b, a) if turns_back else (a, b) for a, b, turns_back in pairs]
-    first, second = ([columns[i][end] for i in order] for end in (0, 1))
-    out = np.arange(matrices.shape[1])
-    for inside, outside in (
-        (pairing.first, pairing.out_first),
-        (pairing.second, pairing.out_second),
-    ):
-        out[list(inside)] = outside
-    return _paired(first, second, out)
-
-
-_SAME_ROTATION = 1e-2
-"""Largest difference of the factors of two pairs that rotate alike, in a half precision."""
+_SAME_COLUMN = 1e-2
+"""Largest difference of an unrotated column from the input's, in a half precision."""

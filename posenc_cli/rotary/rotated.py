@@ -60,8 +60,6 @@ def rotated_subject(
     places = PositionRows.of(positions)
     if not all(np.isfinite(x[rows]).all() for rows in places.row_blocks()):
         raise InvalidInput(f"--rotated {name}: the vectors before the rotation are not finite")
-    if not any(x[rows].any() for rows in places.row_blocks()):
-        raise InvalidInput(f"--rotated {name}: the vectors before the rotation are all zero")
 
     def rotation_with(pairing: ColumnPairing) -> SubjectRotation:
         reader = _rotated_reader(x, y, pairing, places, most=4 * reference.scale)

@@ -237,7 +237,7 @@ def tables(files: Matrices, reference: Reference, positions: Positions) -> Subje
     if rows < positions.count <= columns:
         raise InvalidInput(
             f"--tables has {rows} rows, but {positions.count} positions are requested",
-            hint=f"it has {columns} columns: is it transposed? Without --len, posenc checks that",
+            hint=f"it has {columns} columns: is it transposed?",
         )
     check_positions(rows, positions, "--tables")
     name = " ".join(dict.fromkeys(map(quoted_name, (cos.path, sin.path))))

@@ -57,103 +57,93 @@ class Where(Record):
 
 
 class Residual(Record):
-    """The differences that a claim does not explain, in its entries, positions and pairs.
+    """The entries, positions and pairs that a claim does not reproduce.
 
-    ``largest`` is the largest difference at any entry, ``within`` the largest at reproduced
-    entries. ``cells`` and ``rows`` count entries and positions that are not reproduced, of
-    ``of_cells`` and ``of_rows``. ``first`` is the first such position. ``pairs`` says which pairs
-    are reproduced at every position.
+    ``count`` of the ``of_entries`` are not. ``worst`` is the largest difference there, with its
+    position and pair, and ``within`` the largest at reproduced entries. ``positions`` are those
+    with such an entry, ``of_positions`` counts all, and ``last`` is the last of them. ``first`` is
+    the first such position and pair, and ``pairs`` says which pairs have such an entry.
     """
 
-    largest: float
+    count: int
+    of_entries: int
+    worst: tuple[float, int, int]
     within: float
-    cells: int
-    of_cells: int
-    rows: int
-    of_rows: int
-    first: int | None
+    first: tuple[int, int] | None
+    positions: Integers
+    of_positions: int
+    last: int
     pairs: Flags
 
     @classmethod
     def of(cls, positions: Integers, missed: RealRows, explained: Flags) -> Residual:
         """Return the residual of differences (n, pairs) at positions (n,)."""
-        left = ~explained.all(axis=1)  # (n,)
-        high = float(missed.max())
+        left = ~explained
+        row, pair = divmod(int(np.argmax(left)), left.shape[1])
+        errors = np.where(left, np.where(np.isnan(missed), np.inf, missed), -1.0)
+        at, of = divmod(int(np.argmax(errors)), left.shape[1])
         return cls(
-            math.inf if math.isnan(high) else high,
-            max(0.0, float(np.where(explained, missed, 0).max())),
-            int(np.count_nonzero(~explained)),
-            explained.size,
             int(np.count_nonzero(left)),
             left.size,
-            int(positions[int(np.argmax(left))]) if left.any() else None,
-            np.asarray(explained.all(axis=0), bool),
+            (float(errors[at, of]), int(positions[at]), of),
+            max(0.0, float(np.where(left, 0, missed).max())),
+            (int(positions[row]), pair) if left[row, pair] else None,
+            positions[left.any(axis=1)],
+            positions.size,
+            int(positions[-1]),
+            np.asarray(left.any(axis=0), bool),
         )
 
     @classmethod
     def measure(cls, pieces: Iterable[tuple[Integers, RealRows, Flags]]) -> Residual:
         """Return the residual of several blocks together; each is the arguments of :meth:`of`."""
-        total = _NO_RESIDUAL
-        for piece in pieces:
-            total = total.followed_by(cls.of(*piece))
-        return total
-
-    def followed_by(self, other: Residual) -> Residual:
-        """Return the residual of these entries and of the next ones together."""
-        return Residual(
-            max(self.largest, other.largest),
-            max(self.within, other.within),
-            self.cells + other.cells,
-            self.of_cells + other.of_cells,
-            self.rows + other.rows,
-            self.of_rows + other.of_rows,
-            other.first if self.first is None else self.first,
-            self.pairs & other.pairs,
+        parts = [cls.of(*piece) for piece in pieces]
+        return cls(
+            sum(part.count for part in parts),
+            sum(part.of_entries for part in parts),
+            max((part.worst for part in parts), key=lambda worst: worst[0]),
+            max(part.within for part in parts),
+            next((part.first for part in parts if part.first), None),
+            np.concatenate([part.positions for part in parts]),
+            sum(part.of_positions for part in parts),
+            parts[-1].last,
+            np.any([part.pairs for part in parts], axis=0),
         )
 
     @property
     def whole(self) -> bool:
         """Whether every entry is reproduced, by finite numbers."""
-        return not self.cells and math.isfinite(self.within)
+        return not self.count and math.isfinite(self.within)
 
     @property
     def text(self) -> str:
-        """The residual as an evidence text.
-
-        >>> Residual(3e-8, 3e-8, 0, 99, 0, 40, None, np.ones(1, bool)).text
-        'explained within 3e-08 at all 40 positions'
-        >>> Residual(1.0, 3e-8, 9, 99, 1, 9, 7, np.ones(1, bool)).text
-        '90 of 99 rotations explained within 3e-08, 9 not; 1 of the 9 positions differs, at 7'
-        >>> Residual(1.0, 3e-8, 9, 99, 2, 40, 7, np.ones(1, bool)).text
-        '90 of 99 rotations explained within 3e-08, 9 not; 2 of the 40 positions differ, first at 7'
-        """
-        if self.cells == self.of_cells:
+        """The residual as an evidence text."""
+        if self.count == self.of_entries:
             return "not explained"
         near = f"explained within {self.within:.2g}"
         if self.first is None:
-            return f"{near} at all {self.of_rows} positions" if self.of_rows > 1 else near
-        right = self.of_cells - self.cells
-        count = f"{right} of {self.of_cells} rotations {near}, {self.cells} not"
-        if self.rows == 1:
-            return f"{count}; 1 of the {self.of_rows} positions differs, at {self.first}"
-        return f"{count}; {self.rows} of the {self.of_rows} positions differ, first at {self.first}"
+            return f"{near} at all {self.of_positions} positions" if self.of_positions > 1 else near
+        right = self.of_entries - self.count
+        entries = f"{right} of {self.of_entries} rotations {near}, {self.count} not"
+        differ = "1 of the {} positions differs, at {}"
+        if self.positions.size > 1:
+            differ = f"{self.positions.size} of the {{}} positions differ, first at {{}}"
+        return f"{entries}; {differ.format(self.of_positions, self.first[0])}"
 
     def fields(self) -> dict[str, object]:
         """Return the residual for JSON, with finite numbers only."""
-        shown = self.cells < self.of_cells and math.isfinite(self.within)
+        shown = self.count < self.of_entries and math.isfinite(self.within)
+        largest = max(self.worst[0], self.within)
         return {
-            "max_abs": self.largest if math.isfinite(self.largest) else None,
+            "max_abs": largest if math.isfinite(largest) else None,
             "reproduced_to": self.within if shown else None,
-            "cells": self.of_cells,
+            "cells": self.of_entries,
             "left_over": {
-                "cells": self.cells,
-                "positions": self.rows,
-                "pairs": int(np.count_nonzero(~self.pairs)),
+                "cells": self.count,
+                "positions": self.positions.size,
+                "pairs": int(np.count_nonzero(self.pairs)),
             },
         }
-
-
-_NO_RESIDUAL = Residual(0.0, 0.0, 0, 0, 0, 0, None, np.ones(1, bool))
 
 
 class Explanation(Record):
@@ -558,6 +548,15 @@ def merge_reports(reports: list[Report], *, last: bool = False) -> Report:
         findings=findings,
         accepted_by=failed.accepted_by if len(rules) == 1 else None,
     )
+
+
+def with_prefix(report: Report, prefix: str) -> Report:
+    """Prefix the failed findings of a report with what they are about."""
+    findings = tuple(
+        finding if finding.ok else replace(finding, message=f"{prefix}: {finding.message}")
+        for finding in report.findings
+    )
+    return replace(report, findings=findings)
 
 
 def _severity(finding: Finding) -> tuple[bool, float]:

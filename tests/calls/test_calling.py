@@ -669,8 +669,8 @@ def test_a_function_that_hangs_is_ended_with_all_that_it_started(where, check, m
 
 PAIRED = {
     "the code pairs dimensions 0 and 7, 1 and 6, 2 and 5, …": [0, 1, 2, 3, 7, 6, 5, 4],
-    "the code pairs dimensions 1 and 2, 3 and 4, 5 and 6, …": [1, 3, 5, 7, 2, 4, 6, 0],
-    "the code pairs dimensions 5 and 0, 7 and 3, 4 and 1, …": [5, 7, 4, 2, 0, 3, 1, 6],
+    "the code pairs dimensions 0 and 7, 1 and 2, 3 and 4, …": [1, 3, 5, 7, 2, 4, 6, 0],
+    "the code pairs dimensions 0 and 5, 1 and 4, 2 and 6, …": [5, 7, 4, 2, 0, 3, 1, 6],
 }
 
 
@@ -690,8 +690,9 @@ def test_any_columns_may_be_paired_and_turn_by_their_distance(words, columns, ch
         """
     )
     assert [each.check for each in found.findings if not each.ok] == ["reference"]
-    (why,) = diagnose(found)
+    why, *others = diagnose(found)
     assert (why.cause, why.message.partition("; ")[0]) == (Cause.LAYOUT, words)
+    assert {other.cause for other in others} <= {Cause.UNKNOWN}
 
 
 @pytest.mark.long

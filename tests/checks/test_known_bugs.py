@@ -582,7 +582,7 @@ BUCKETS = {
         {},
     ),
     "the other side's stride": (
-        *("swin", "window", r"stride of row offsets is 5 \(2·rows − 1 or columns\), not 9"),
+        *("swin", "window", r"stride of row offsets is 5 \(2·rows − 1\), not 9"),
         window(3, 5, 5),
         {"window_size": "3x5"},
     ),

@@ -149,9 +149,9 @@ def hand_made(text, grid, *, step=1, swapped=False, by_columns=False, after="sid
         (
             QWEN,
             VIDEO,
-            hand_made((3, 2), (4, 2, 3), step=7),
+            hand_made((3, 2), (4, 2, 3), step=2),
             "temporal step",
-            "frames are 7 apart, not 3",
+            "frames are 2 apart, not 3",
         ),
         (
             QWEN,

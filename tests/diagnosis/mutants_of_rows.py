@@ -79,26 +79,26 @@ mutant("log_n", "plain", "unknown", "vectors grow as ln(m + 1) / ln 512 from 512
     relative=False, grow=lambda p: np.maximum(1, np.log1p(p) / np.log(512)))
 
 # Rows from one on.
-mutant("grown_cast", "plain", "inv-freq-precision",
+mutant("grown_cast", "plain", "unknown",
     "a cache grown after a cast: from row 2048 on frequencies in bfloat16", relative=False,
     **since(2048, "plain", inv_in="bfloat16"))
-mutant("grown_positions", "plain", "position-precision", "from row 1024 on positions in bfloat16",
+mutant("grown_positions", "plain", "position-offset", "from row 1024 on positions in bfloat16",
     relative=False, **since(1024, "plain", positions_in="bfloat16"))
-mutant("grown_tables", "plain", "table-precision", "from row 2048 on cosines and sines in bfloat16",
+mutant("grown_tables", "plain", "unknown", "from row 2048 on cosines and sines in bfloat16",
     relative=False, **since(2048, "plain", table_in="bfloat16"))
-mutant("grown_dropped", "llama3", "scaling-missing", "from row 2048 on Llama 3's scaling dropped",
+mutant("grown_dropped", "llama3", "unknown", "from row 2048 on Llama 3's scaling dropped",
     relative=False, **since(2048, "llama3", inv_freq=ladder(128, 5e5)))
-mutant("grown_scaled", "plain", "frequency-rule", "from row 2048 on interpolated by 4",
+mutant("grown_scaled", "plain", "unknown", "from row 2048 on interpolated by 4",
     relative=False, **since(2048, "plain", inv_freq=linear(64, 1e4, 4)))
-mutant("grown_base", "wide", "base", "from row 1024 on base 10000", relative=False,
+mutant("grown_base", "wide", "unknown", "from row 1024 on base 10000", relative=False,
     **since(1024, "wide", inv_freq=ladder(128, 1e4)))
-mutant("grown_factor", "yarn", "attention-factor", "from row 2048 on without the attention factor",
+mutant("grown_factor", "yarn", "unknown", "from row 2048 on without the attention factor",
     relative=False, **since(2048, "yarn", scale=1.0))
-mutant("grown_backward", "plain", "direction", "from row 2048 on sine negated", relative=False,
+mutant("grown_backward", "plain", "unknown", "from row 2048 on sine negated", relative=False,
     **since(2048, "plain", sign=-1))
 mutant("grown_still", "plain", "no-rotation|position-offset", "from row 2048 on nothing rotates",
     relative=False, **since(2048, "plain", inv_freq=np.zeros(32)))
-mutant("grown_empty", "plain", "uninitialised", "from row 2048 on never written: zeros",
+mutant("grown_empty", "plain", "unknown", "from row 2048 on never written: zeros",
     relative=False, **since(2048, "plain", scale=0.0))
 
 # Precision.

@@ -15,10 +15,6 @@ NOT_NAMED: dict[str, str] = {
     "uninitialised_huge": "half",
     "uninitialised_first": "impl",
     "float32_as_bfloat16": "rotated",
-    "grown_cast": "impl",
-    "grown_dropped": "impl",
-    "grown_empty": "impl",
-    "grown_factor": "impl",
 }
 """Mistakes that are caught and whose cause is unknown, and the subjects that show them so."""
 

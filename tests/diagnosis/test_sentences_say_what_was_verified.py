@@ -188,9 +188,7 @@ def test_a_cell_far_from_the_sample_has_no_cause_that_leaves_it_as_it_is():
 def test_zeros_are_not_said_to_be_unwritten_memory():
     cos, sin = tables()
     cos[100:200] = sin[100:200] = 0
-    assert causes(cos, sin)[0].message == (
-        "positions 100–199: all values are 0, as in a buffer that was never written"
-    )
+    assert causes(cos, sin)[0].message == "values differ at positions 100–199"
 
 
 def test_ones_are_no_multiples_of_the_right_cells():

@@ -7,8 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from posenc_cli.configs import library
-from posenc_cli.configs.config import resolve
 from posenc_cli.diagnosis.diagnose import diagnose
 from posenc_cli.positions import Positions
 from posenc_cli.rotary.subject import table_subject
@@ -129,16 +127,3 @@ def test_columns_that_turn_are_told_where_others_stay():
     (cause,) = diagnose(rope.of_tables(cos, sin, reference, "0:300"))
     assert cause.cause == "rotary-dim"
     assert cause.message.startswith("the tables rotate ")
-
-
-@pytest.mark.long
-def test_a_list_of_factors_is_named_whole_where_few_of_its_pairs_are_wrong_at_first():
-    """Of a long table whose first rows are those of the short factors."""
-    given = resolve(library.find("phi-3-vision-128k").config).layer().values()
-    reference = rope.reference("rope-longrope", seq_len=4200, **given)
-    lists = (np.array(given[name]) for name in ("short_factor", "long_factor"))
-    short, long = (tables(ladder(96) / each, rows=4200, scale=reference.scale) for each in lists)
-    cos, sin = (np.vstack([a[:4096], b[4096:]]) for a, b in zip(short, long, strict=True))
-    tables_of_both = (part.astype(np.float32) for part in (cos, sin))
-    (cause,) = diagnose(rope.of_tables(*tables_of_both, reference, "0:4200"))
-    assert cause.message == "up to position 4095: short_factor is applied at this length"

@@ -35,7 +35,7 @@ def test_the_message_has_the_rule_and_its_numbers(name, reference):
     first, *_ = diagnose(examined(name, form, reference(mutant.case)))
     assert any(words in first.message for words in SAID[name].split("|")), first.message
     assert first.residual is not None
-    assert first.residual.cells <= 0.03 * first.residual.of_cells
+    assert first.residual.count <= 0.03 * first.residual.of_entries
 
 
 def messages_of(values, right):

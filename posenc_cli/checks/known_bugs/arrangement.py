@@ -96,8 +96,8 @@ def _grid_axes(e: Expected) -> Iterator[Change]:
         )
     from posenc_cli.diagnosis.coordinates import token_orders  # slow to import
 
-    for text, coordinates in token_orders(grid):
-        places = partial(_in_token_order, grid=grid, coordinates=coordinates)
+    for text, numbers_of in token_orders(grid):
+        places = partial(_in_token_order, numbers_of=numbers_of)
         yield Change(text, places=places, code=BugCode.GRID_ORDER)
 
 
@@ -106,15 +106,9 @@ def _along_axes(e: Expected, *, order: tuple[int, ...]) -> RealRows:
 
 
 def _in_token_order(
-    places: ValuePlaces,
-    _: Expected,
-    *,
-    grid: tuple[int, ...],
-    coordinates: Callable[[Integers], tuple[Integers, ...]],
+    places: ValuePlaces, _: Expected, *, numbers_of: Callable[[Integers], Integers]
 ) -> ValuePlaces:
-    """Return the places of rows whose tokens have other coordinates of the grid."""
-    at = np.ravel_multi_index(coordinates(places.at.astype(np.int64)), grid)
-    return ValuePlaces(np.asarray(at, np.int64))
+    return ValuePlaces(numbers_of(places.at.astype(np.int64)))
 
 
 def renumbered(text: str, rule: Callable[[Expected, Integers, Integers], Integers]) -> Change:
@@ -140,41 +134,25 @@ def renumbered(text: str, rule: Callable[[Expected, Integers, Integers], Integer
 
 
 def _window_numbers(e: Expected) -> Iterator[Change]:
-    """Yield changes that number the offsets in a window with the strides of its other side."""
+    """Yield changes that number the offsets in a window with a wrong stride."""
     size = e.params.get("window_size")
     if not size or e.params.get("class_token") or (e.form == "scores" and e.content.network):
         return
     rows, columns = size[0], size[-1]
-    strides: dict[int, list[str]] = {}
-    for text, stride in {
-        "2·rows − 1": 2 * rows - 1,
-        "columns": columns,
-        "2·columns": 2 * columns,
-        "3·columns − 1": 3 * columns - 1,
-    }.items():
-        strides.setdefault(stride, []).append(text)
-    for stride, texts in strides.items():
+    for text, stride in {"2·rows − 1": 2 * rows - 1, "3·columns − 1": 3 * columns - 1}.items():
         if stride != 2 * columns - 1:
             yield renumbered(
-                f"the stride of row offsets is {stride} ({' or '.join(texts)}), not "
-                f"{2 * columns - 1} (2·columns − 1)",
+                f"the stride of row offsets is {stride} ({text}), not {2 * columns - 1} "
+                "(2·columns − 1)",
                 partial(_window_number, stride=stride),
             )
-    yield renumbered(
-        "the window is numbered column by column: rows and columns are exchanged",
-        partial(_window_number, stride=2 * rows - 1, sideways=True),
-    )
 
 
-def _window_number(
-    e: Expected, queries: Integers, keys: Integers, *, stride: int, sideways: bool = False
-) -> Integers:
-    size = e.params["window_size"]
-    rows, columns = size[0], size[-1]
+def _window_number(e: Expected, queries: Integers, keys: Integers, *, stride: int) -> Integers:
+    rows, columns = e.params["window_size"][0], e.params["window_size"][-1]
     down = queries // columns - keys // columns + rows - 1
     across = queries % columns - keys % columns + columns - 1
-    numbers: Integers = across * stride + down if sideways else down * stride + across
-    return numbers
+    return np.asarray(down * stride + across, np.int64)
 
 
 def _other_heads(e: Expected) -> Iterator[Change]:

@@ -36,7 +36,7 @@ _UNTRIED_PARAMETERS = (
 """Parameters that set a table's size or choose a table, or whose bugs have other rows."""
 _CODES = {
     **dict.fromkeys(("layout",), BugCode.LAYOUT),
-    **dict.fromkeys(("order", "flip_sin_to_cos"), BugCode.COS_SIN_MISPAIRED),
+    **dict.fromkeys(("flip_sin_to_cos", "sin-first", "cos-first"), BugCode.COS_SIN_MISPAIRED),
     **dict.fromkeys(("base", "max_period"), BugCode.BASE),
     **dict.fromkeys(("spacing", "downscale_freq_shift"), BugCode.FREQUENCY_RULE),
     **dict.fromkeys(("convention", "normalize", "base_size", "grid"), BugCode.AXIS),
@@ -45,7 +45,7 @@ _CODES = {
     "max_bias": BugCode.SLOPES,
     "offset": BugCode.POSITION_OFFSET,
 }
-"""Codes of parameters whose bugs have their own code."""
+"""Codes of parameters, or of their values, whose bugs have their own code."""
 _USUAL: dict[str, tuple[Any, ...]] = {
     "num_buckets": (32, 16, 64, 128, 256),
     "max_distance": (128, 256, 64, 512, 32, 800, 1024, 2048),
@@ -91,20 +91,19 @@ def _other_parameters(e: Expected) -> Iterator[Change]:
 def _parameter_change(e: Expected, **others: Any) -> Change:
     """Return a change of parameters, in words, with the code of the first."""
     texts = {
-        name: [
-            "none" if each is None else as_text(each, separator=e.parameters[name].rules.separator)
-            for each in (value, e.params.get(name))
+        key: [
+            "none" if each is None else as_text(each, separator=e.parameters[key].rules.separator)
+            for each in (other, e.params.get(key))
         ]
-        for name, value in others.items()
+        for key, other in others.items()
     }
-    right = " ".join(f"{name}={own}" for name, (_, own) in texts.items())
-    wrong = " ".join(f"--set {name}={found}" for name, (found, _) in texts.items())
+    name, value = next(iter(others.items()))
+    right = " ".join(f"{key}={own}" for key, (_, own) in texts.items())
+    wrong = " ".join(f"--set {key}={found}" for key, (found, _) in texts.items())
     return Change(
-        " and ".join(f"{name} is {found}, not {own}" for name, (found, own) in texts.items()),
+        " and ".join(f"{key} is {found}, not {own}" for key, (found, own) in texts.items()),
         others,
-        code=_CODES.get(
-            "" if "order" in others and not e.is_waves else next(iter(others)), BugCode.PARAMETER
-        ),
+        code=_CODES.get(name, _CODES.get(value, BugCode.PARAMETER)),
         remedy=f"compute with {right}, or check against {wrong}",
     )
 

@@ -17,7 +17,7 @@ from posenc_cli.checks.known_bugs.bug import GITHUB, KnownBug
 from posenc_cli.diagnosis.bug_search import FACTORS, offsets_text
 from posenc_cli.diagnosis.coordinates import coordinates_on_axes
 from posenc_cli.diagnosis.defects import TURNS, Defect
-from posenc_cli.diagnosis.misplaced_values import misplaced_entries
+from posenc_cli.diagnosis.misplaced_values import misplaced_maps
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import COARSE, HALVES, on_grid, round_to_half
@@ -251,13 +251,9 @@ def _rotated_width(e: Rotated, width: int) -> PairMap:
 def _misplaced_tables(e: Rotated) -> Iterator[Change]:
     """Yield changes that put cosines and sines at wrong places."""
     size = e.reference.scale
-    unit = e.by(Defect()).factors / size
-    for message, (a, b, c, d), fastest in misplaced_entries(e.reference, unit.real, unit.imag):
-        turned = size * ((a + d) + 1j * (c - b)) / 2
-        mirrored = size * ((a - d) + 1j * (c + b)) / 2
-        yield Change(
-            message, make=partial(_precomputed, pair_map=PairMap(turned, fastest, mirrored))
-        )
+    for message, z, w, fastest in misplaced_maps(e.reference, e.by(Defect()).factors / size):
+        pair_map = PairMap(size * z, fastest, size * w)
+        yield Change(message, make=partial(_precomputed, pair_map=pair_map))
 
 
 def _precomputed(_: Rotated, pair_map: PairMap) -> PairMap:
@@ -308,7 +304,7 @@ def _other_axes(e: Rotated) -> Iterator[Change]:
 
 
 def _along_axes(e: Rotated, axes: NumberArray) -> PairMap:
-    moved = coordinates_on_axes(e.reference, axes)
+    moved = coordinates_on_axes(e.reference.coordinates, axes)
     if (moved.where(e.pairs) == e.reference.angle_positions(e.places.at)).all():
         raise InvalidInput("the exchanged coordinates are equal at the positions of this pack")
     return e.by(Defect(moved=moved))

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 _COMMAND = "rope-check"
 
 _NEXT: Mapping[str, str] = {
-    "transposed": "transpose the tables: one row per position",
     Cause.LAYOUT: "split and join dimensions and heads in the layout of the reference",
     Cause.DIRECTION: "change the sign of sin",
     Cause.BASE: "use the base (rope_theta) of the reference",
@@ -41,7 +40,7 @@ _NEXT: Mapping[str, str] = {
     Cause.UNINITIALISED: "recompute the buffers after loading: a checkpoint may not hold them",
     Cause.NOT_A_NUMBER: "look for overflow, a division by 0 and uninitialized memory",
 }
-"""The next step for each cause or finer reason that implies one."""
+"""The next step for each cause that implies one."""
 
 
 COLUMNS = "check", "result", "worst", "allowed", "where"
@@ -115,12 +114,12 @@ def _next_step(report: Report) -> str | None:
     if report.accepted_by is not None:
         return f"use --tol {report.accepted_by} to accept that rounding"
     option = f"--layout {report.subject['layout']}"
-    complete = [why for why in report.diagnosis if why.residual and not why.residual.rows]
+    complete = [why for why in report.diagnosis if why.residual and not why.residual.count]
     if len(report.diagnosis) == 1 and any(option in why.evidence for why in complete):
         return f"use {option} if your model does, or pair dimensions as the reference does"
     steps = []
     for why in report.diagnosis:
-        own_steps = [_NEXT.get(own.detail or "", _NEXT.get(own.cause)) for own in (why, *why.alike)]
+        own_steps = [_NEXT.get(own.cause) for own in (why, *why.alike)]
         steps.append(", or ".join(dict.fromkeys(filter(None, own_steps))))
     if any(steps):
         return "; ".join(dict.fromkeys(filter(None, steps)))
