@@ -532,15 +532,15 @@ def test_garbage_is_collected_while_a_command_runs_and_not_searched_for_at_the_e
     code = """
 import atexit, gc, sys
 from posenc_cli import __main__, catalogue
-from posenc_cli.cli import app
-made, found = app.application, catalogue.installed
-def imported(arguments, **how):
+from posenc_cli.cli import command_line
+made, found = command_line.function_of, catalogue.installed
+def imported(name):
     print("imports", gc.isenabled(), file=sys.stderr)
-    return made(arguments, **how)
+    return made(name)
 def ran():
     print("runs", gc.isenabled(), gc.get_freeze_count() > 10_000, file=sys.stderr)
     return found()
-app.application, catalogue.installed = imported, ran
+command_line.function_of, catalogue.installed = imported, ran
 atexit.register(lambda: print("ends", len(gc.get_objects()) < 1000, file=sys.stderr))
 sys.argv = ["posenc", "schemes", "--json"]
 __main__.entry_point()
