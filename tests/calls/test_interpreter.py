@@ -61,7 +61,7 @@ state = {
 with open(os.environ["STATE"], "w") as file:
     json.dump(state, file)
 with open(os.environ["STATE"] + ".loaded", "w") as file:
-    file.write(str("typer" in sys.modules))
+    file.write(str("posenc_cli" in sys.modules))
 """
 PYENV = sorted(Path("~/.pyenv/versions").expanduser().glob("3.*/bin/python"))
 
