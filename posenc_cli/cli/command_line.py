@@ -54,7 +54,7 @@ READ_AS = {bool: bool, list: list[str], tuple: tuple[str, str]}
 def plain_command(words: Sequence[str]) -> Callable[[], int | None] | None:
     """Return the command that a plain command line runs, or None if Typer must read the line.
 
-    Each word of a plain line is a whole flag, the value of one, ``--flag=value`` or an argument.
+    Each word of a plain line is a whole flag, the value of one, ``--len=64`` or an argument.
 
     Raises: InvalidInput if a value is wrong.
     """
