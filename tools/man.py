@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from posenc_cli import __version__
 from posenc_cli.cli.app import (
-    COMMANDS,
     GROUPS,
     application,
-    function_of,
     program_brief,
     program_page,
 )
+from posenc_cli.cli.command_line import COMMANDS, function_of
 from posenc_cli.cli.help.help_page import HelpPage
 from posenc_cli.cli.help.known_answers import PATHS
 from posenc_cli.cli.streams import WIDEST_PIPED

@@ -25,7 +25,8 @@ from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.checks.known_bugs import rotations
 from posenc_cli.checks.known_bugs.bug import BugCode
 from posenc_cli.checks.search import KNOWN_BUGS
-from posenc_cli.cli.app import GROUPS, function_of
+from posenc_cli.cli.app import GROUPS
+from posenc_cli.cli.command_line import function_of
 from posenc_cli.configs import library
 from posenc_cli.configs.config import resolve
 from posenc_cli.configs.engines.runtimes import DIFFERENCES, RUNTIMES

@@ -1,58 +1,35 @@
-"""The table of commands, and the Typer application built from it."""
+"""The Typer application: it reads unusual command lines, completes them, and writes help."""
 
 from __future__ import annotations
 
 import inspect
 import sys
-from copy import copy
-from functools import cache, partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from posenc_cli.cli.choosing import MAKERS
+from posenc_cli.cli.command_line import (
+    COMMANDS,
+    TypedText,
+    command_options,
+    command_with,
+    declared_of,
+    function_of,
+    text_type,
+)
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import OWN, OptionGroup
+from posenc_cli.cli.options import option
 from posenc_cli.cli.streams import WIDEST_HELP, terminal_size, text_width
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from inspect import Parameter
 
     from posenc_cli.cli.help.help_page import HelpPage
-
-COMMANDS = {
-    "generate": "posenc_cli.cli.commands.generate:generate",
-    "apply": "posenc_cli.cli.commands.apply:apply",
-    "emit": "posenc_cli.cli.commands.emit:emit",
-    "alibi-slopes": "posenc_cli.cli.commands.alibi_slopes:alibi_slopes",
-    "positions": "posenc_cli.cli.commands.positions:positions",
-    "resize": "posenc_cli.cli.commands.resize:resize",
-    "heatmap": "posenc_cli.cli.commands.heatmap:heatmap",
-    "curve": "posenc_cli.cli.commands.curve:curve",
-    "rotation": "posenc_cli.cli.commands.rotation:rotation",
-    "spectrum": "posenc_cli.cli.commands.spectrum:spectrum",
-    "dot-similarity": "posenc_cli.cli.commands.dot_similarity:dot_similarity",
-    "explore": "posenc_cli.cli.commands.explore:explore",
-    "check": "posenc_cli.cli.commands.check:check",
-    "rope-check": "posenc_cli.cli.commands.rope_check:rope_check",
-    "order-check": "posenc_cli.cli.commands.order_check:order_check",
-    "inspect": "posenc_cli.cli.commands.inspect:inspect",
-    "heads": "posenc_cli.cli.commands.heads:heads",
-    "extrapolate": "posenc_cli.cli.commands.extrapolate:extrapolate",
-    "compare": "posenc_cli.cli.commands.compare:compare",
-    "explain": "posenc_cli.cli.commands.explain:explain",
-    "plan": "posenc_cli.cli.commands.plan:plan",
-    "identify": "posenc_cli.cli.commands.identify:identify",
-    "schemes": "posenc_cli.cli.commands.schemes:schemes",
-    "models": "posenc_cli.cli.commands.models:models",
-    "completion": "posenc_cli.cli.help.completion:completion",
-}
 
 GROUPS = {
     "make": ("generate", "apply", "emit", "alibi-slopes", "positions", "resize"),
@@ -75,9 +52,6 @@ FIRST_STEPS = (
 
 BRIEF = "posenc.brief"
 """The key in Typer's context that says whether to show the brief help page."""
-
-READ_AS = {bool: bool, list: list[str], tuple: tuple[str, str]}
-"""The types that Typer parses itself; it reads all others as text."""
 
 
 def application(arguments: Sequence[str], *, completing: bool = False) -> Program:
@@ -131,12 +105,10 @@ def command(
     The command runs nothing. It returns a callable that does, because Typer only reads the command
     line. ``completing`` says whether a shell asks for completions, which are slow to import.
     """
-    options = _options(function)
-    options |= {name: options.pop(name) for name in Console.parameters() if name in options}
+    options = command_options(function)
 
     def prepared(**texts: Any) -> Callable[[], int | None]:
-        values = {name: _value(option, texts[name]) for name, (option, _) in options.items()}
-        return partial(_call, function, values)
+        return command_with(function, options, texts)
 
     prepared.__doc__ = function.__doc__
     prepared.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -146,73 +118,18 @@ def command(
     return prepared
 
 
-def _options(function: Callable[..., Any]) -> dict[str, tuple[Parameter, str]]:
-    """Return the options of a function and of its option groups, each with its heading."""
-    heading = getattr(function, "heading", OWN)
-    options: dict[str, tuple[Parameter, str]] = {}
-    for name, parameter in _parameters(function).items():
-        maker = _maker(parameter)
-        options |= {name: (parameter, heading)} if maker is None else _options(maker)
-    return options
-
-
-def _value(option: Parameter, given: Any) -> Any:
-    """Return the value of an option, parsed from the given texts, or else its default."""
-    parse = _declared(option).parser
-    value = option.default if given is None else given
-    if parse is None or not isinstance(value, str | list):
-        return value
-    return parse(value) if isinstance(value, str) else [parse(str(text)) for text in value]
-
-
-def _as_text(option: Parameter, heading: str, *, completing: bool) -> Parameter:
+def _as_text(given: Parameter, heading: str, *, completing: bool) -> Parameter:
     """Return an option as Typer reads it: a flag or texts, below its own heading or ``heading``.
 
     The completer is dropped unless a shell asks, because Typer would read its signature.
     """
-    declared, kind = copy(_declared(option)), option.annotation.__origin__
-    declared.rich_help_panel = declared.rich_help_panel or heading
-    declared.parser = None
+    declared = declared_of(given)
+    settings = {"rich_help_panel": heading, **declared.settings}
     if not completing:
-        declared.autocompletion = None
-    kinds = {get_origin(each) or each for each in (kind, *get_args(kind))}
-    read = next((texts for plain, texts in READ_AS.items() if plain in kinds), str)
-    return option.replace(annotation=Annotated[read, declared], kind=option.KEYWORD_ONLY)
-
-
-def _declared(parameter: Parameter) -> Any:
-    """Return Typer's declaration of an option."""
-    return parameter.annotation.__metadata__[0]
-
-
-def _call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
-    """Call a function with the values of its options and of its option groups."""
-    arguments = {}
-    for name, parameter in _parameters(function).items():
-        maker = _maker(parameter)
-        arguments[name] = values[name] if maker is None else _call(maker, values)
-    return function(**arguments)
-
-
-@cache
-def _parameters(function: Callable[..., Any]) -> Mapping[str, Parameter]:
-    if isinstance(function, type) and issubclass(function, OptionGroup):
-        return function.parameters()
-    return inspect.signature(function, eval_str=True).parameters
-
-
-def _maker(parameter: Parameter) -> Callable[..., Any] | None:
-    """Return what builds the value of a parameter that is not itself an option, or None."""
-    kind = parameter.annotation
-    if isinstance(kind, type) and issubclass(kind, OptionGroup):
-        return kind
-    return getattr(kind, "of_options", None) or MAKERS.get(kind)
-
-
-class TypedText(str):
-    """A text given for an option, and its place among all options given."""
-
-    place = 0
+        settings.pop("autocompletion", None)
+    make = typer.Option if declared.flags else typer.Argument
+    told: Any = Annotated[text_type(given), make(*declared.flags, **settings), declared]
+    return given.replace(annotation=told, kind=given.KEYWORD_ONLY)
 
 
 class Command(TyperCommand):
@@ -270,28 +187,28 @@ class Command(TyperCommand):
         Raises: InvalidInput if an option has several values, or an empty name of a file.
         """
         options = [each for each in self.params if each.param_type_name == "option"]
-        single = [option for option in options if not (option.is_flag or option.multiple)]
-        for option in single:
-            option.multiple = True
+        single = [each for each in options if not (each.is_flag or each.multiple)]
+        for each in single:
+            each.multiple = True
         try:
             given, rest, order = self.make_parser(ctx).parse_args(args=list(args))
         finally:
-            for option in single:
-                option.multiple = False
-        for option in single:
-            values = list(dict.fromkeys(given.get(option.name) or ()))
+            for each in single:
+                each.multiple = False
+        for each in single:
+            values = list(dict.fromkeys(given.get(each.name) or ()))
             if len(values) > 1:
                 first, second = (
                     abbreviated(value if isinstance(value, str) else " ".join(value))
                     for value in values[:2]
                 )
                 raise InvalidInput(
-                    f"{max(option.opts, key=len)}: given as {first} and as {second}; it takes one"
+                    f"{max(each.opts, key=len)}: given as {first} and as {second}; it takes one"
                 )
-            if option.metavar in ("FILE", "DIR", "FOLDER") and "" in values:
-                raise InvalidInput(f"{max(option.opts, key=len)} '': the name is empty")
+            if each.metavar in ("FILE", "DIR", "FOLDER") and "" in values:
+                raise InvalidInput(f"{max(each.opts, key=len)} '': the name is empty")
             if values:
-                given[option.name] = values[0]
+                given[each.name] = values[0]
         return given, rest, order
 
 
@@ -354,13 +271,6 @@ def program_page(context: Any) -> HelpPage:
     )
 
 
-def function_of(name: str) -> Callable[..., int | None]:
-    """Return the function of a command."""
-    module, _, attribute = COMMANDS[name].partition(":")
-    function: Callable[..., int | None] = getattr(import_module(module), attribute)
-    return function
-
-
 def show_page(text: str) -> None:
     """Print a help page, through a pager if it is longer than the terminal.
 
@@ -384,7 +294,8 @@ def _show_help(ctx: typer.Context, given: bool) -> None:
 def posenc(
     version: Annotated[
         bool,
-        typer.Option("--version", "-V", help="print the version; --verbose adds the backends"),
+        typer.Option("--version", "-V"),
+        option("--version", "-V", help="print the version; --verbose adds the backends"),
     ] = False,
     # Typer's own --help has no default, and Typer 0.29 and later would import pydantic for it.
     page: Annotated[bool, typer.Option("--help", "-h", is_eager=True, callback=_show_help)] = False,

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import typer  # noqa: TC002 - Typer reads the annotation
-
 from posenc_cli import catalogue
 from posenc_cli.errors import PosencError
 
@@ -78,7 +76,7 @@ def operand_names(incomplete: str) -> list[str]:
     return [*scheme_names(incomplete), *model_names(incomplete)]
 
 
-def setting_texts(ctx: typer.Context, incomplete: str) -> list[str]:
+def setting_texts(ctx: Any, incomplete: str) -> list[str]:
     """Return parameters of the schemes named before, or the values of one that has choices."""
     try:
         named = [name for name in _named_schemes(ctx.params) if name in catalogue.BUILT_IN]
@@ -93,7 +91,7 @@ def setting_texts(ctx: typer.Context, incomplete: str) -> list[str]:
     return [f"{name}=" for name in declared if name.startswith(incomplete)]
 
 
-def layout_names(ctx: typer.Context, incomplete: str) -> list[str]:
+def layout_names(ctx: Any, incomplete: str) -> list[str]:
     """Return layouts of the schemes named before that start with a text."""
     return [text.partition("=")[2] for text in setting_texts(ctx, f"layout={incomplete}")]
 

@@ -73,11 +73,29 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
         return 0
     # posenc has its own threads, and starting BLAS's takes as long as importing NumPy.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from posenc_cli.cli.command_line import plain_command
+
+    drop_absurd_sizes()
+    plain = None if completing else plain_command([*map(str, arguments)])
+    prepared = plain or _read_by_typer(arguments, completing=completing)
+    if not callable(prepared):
+        return prepared or 0  # help or completions are already printed
+    check_room(ROOM_TO_START)
+    if ready is not None:
+        ready()
+    return prepared() or 0
+
+
+def _read_by_typer(
+    arguments: Sequence[str], *, completing: bool
+) -> Callable[[], int | None] | int | None:
+    """Return the command that a command line runs, or a status if there is nothing left to do.
+
+    Raises: InvalidInput if the line is wrong.
+    """
     import typer
 
     from posenc_cli.cli.app import application
-
-    drop_absurd_sizes()
 
     # The base class of all usage errors, which Typer does not export.
     usage_error: type[Exception] = typer.BadParameter.mro()[1]
@@ -91,6 +109,7 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
         prepared: Callable[[], int | None] | int | None = app(
             [*map(str, arguments)], prog_name="posenc", standalone_mode=False
         )
+        return prepared
     except PosencError:
         if not completing:
             raise
@@ -99,12 +118,6 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
         from posenc_cli.cli.help.usage import usage_message
 
         raise usage_message(error, *arguments[:1]) from None
-    if not callable(prepared):
-        return prepared or 0  # help or completions are already printed
-    check_room(ROOM_TO_START)
-    if ready is not None:
-        ready()
-    return prepared() or 0
 
 
 def _command_first(arguments: Sequence[str]) -> Sequence[str]:

@@ -8,8 +8,6 @@ from inspect import Parameter, get_annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_origin
 
-import typer
-
 from posenc_cli import positions
 from posenc_cli.cli.completers import model_names, setting_texts
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, quoted_name
@@ -34,6 +32,18 @@ ALIASES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "fl
 """Common short names of number formats."""
 
 
+class Declared:
+    """An option, or an argument without flags: how its text is parsed, and Typer's settings."""
+
+    def __init__(
+        self,
+        flags: tuple[str, ...],
+        settings: Mapping[str, Any],
+        parse: Callable[[str], Any] | None = None,
+    ) -> None:
+        self.flags, self.settings, self.parse = flags, settings, parse
+
+
 def option(
     *flags: str,
     known: Sequence[str] | Mapping[str, Any] = (),
@@ -53,9 +63,12 @@ def option(
             "autocompletion": completed_from(known),
             **settings,
         }
-    if parse is not None:
-        settings["parser"] = partial(parse, max(flags, key=len))
-    return typer.Option(*flags, **settings)
+    return Declared(flags, settings, parse and partial(parse, max(flags, key=len)))
+
+
+def argument(metavar: str, **settings: Any) -> Any:
+    """Return the ``Annotated`` metadata of an argument; ``settings`` go to Typer."""
+    return Declared((), {"metavar": metavar, **settings})
 
 
 def refuse(given: Mapping[str, object], why: str, *, hint: str | None = None) -> None:

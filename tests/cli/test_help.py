@@ -12,8 +12,9 @@ from email.message import Message
 import pytest
 
 from posenc_cli import catalogue
-from posenc_cli.cli.app import COMMANDS, GROUPS
+from posenc_cli.cli.app import GROUPS
 from posenc_cli.cli.choosing import ParameterOptions
+from posenc_cli.cli.command_line import COMMANDS
 from posenc_cli.cli.help import known_answers
 from posenc_cli.cli.help.help_page import EXPLAINED, entry_of
 from posenc_cli.cli.help.known_answers import PAGE, address

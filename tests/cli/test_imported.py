@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import posenc_cli as posenc
-from posenc_cli.cli.app import COMMANDS
+from posenc_cli.cli.command_line import COMMANDS
 
 WATCHED = {
     *("numpy", "typer", "rich", "plotext", "matplotlib", "matplotlib.pyplot", "PIL", "torch"),

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import posenc_cli
-from posenc_cli.cli.app import COMMANDS, application, function_of
+from posenc_cli.cli.app import application
+from posenc_cli.cli.command_line import COMMANDS, function_of
 from posenc_cli.errors import PosencError
 from posenc_cli.rotary.subject import of_width
 from tests.checks import rope

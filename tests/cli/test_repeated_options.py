@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from posenc_cli.cli.app import COMMANDS, application
+from posenc_cli.cli.app import application
+from posenc_cli.cli.command_line import COMMANDS
 from posenc_cli.errors import InvalidInput
 
 

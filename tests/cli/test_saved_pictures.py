@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from posenc_cli.cli.app import COMMANDS, _options, function_of
+from posenc_cli.cli.command_line import COMMANDS, function_of, options_of
 
 DRAWING = (
     "heatmap -s rope -l 8",
@@ -31,7 +31,7 @@ def wrong_frequencies(tmp_path):
 
 
 def test_every_command_that_has_pictures_is_looked_at():
-    names = {name for name in COMMANDS if "title" in _options(function_of(name))}
+    names = {name for name in COMMANDS if "title" in options_of(function_of(name))}
     # What --out names is a folder there; tests/cli/test_extrapolate.py looks at its --picture.
     # explore writes pages alone: tests/render/test_html.py.
     elsewhere = {"extrapolate", "explore"}

@@ -16,7 +16,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import posenc_cli as posenc
-from posenc_cli.cli.app import COMMANDS, function_of
+from posenc_cli.cli.command_line import COMMANDS, function_of
 from posenc_cli.configs import library as models
 from posenc_cli.examples import llama
 from tests import gguf_files

@@ -136,7 +136,7 @@ def check_unavailable(done: subprocess.CompletedProcess[str], package: str, fold
 @pytest.mark.parametrize(
     ("package", "arguments"),
     [
-        ("typer", ["schemes"]),
+        ("typer", ["schemes", "--help"]),
         ("numpy", SMALL),
         ("orjson", SMALL),
         ("matplotlib", ["heatmap", "-s", "rope", "-l", "9", "-o", "a.png"]),
@@ -158,7 +158,7 @@ def test_a_dependency_that_is_missing_is_status_3_by_name(package, arguments, tm
 @pytest.mark.parametrize(
     ("package", "content", "arguments"),
     [
-        ("typer", "raise RuntimeError('broken')", ["schemes"]),
+        ("typer", "raise RuntimeError('broken')", ["schemes", "--help"]),
         ("numpy", "", SMALL),
         ("numpy", "import absent", SMALL),
         ("plotext", "raise OSError('no shared object')", PLOT),

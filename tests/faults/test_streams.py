@@ -166,7 +166,7 @@ def test_a_signal_while_starting_ends_without_a_traceback(number, tmp_path):
     library = tmp_path / "library"
     library.mkdir()
     # In short sleeps: a signal that comes just before one is heeded after it.
-    (library / "typer.py").write_text(
+    (library / "numpy.py").write_text(
         "import pathlib, time\npathlib.Path('reached').touch()\n"
         "for _ in range(6000):\n    time.sleep(0.01)\n"
     )
@@ -483,7 +483,7 @@ def test_help_is_printed_without_typer(posenc):
         loaded = imported_modules(done)
         path = known_answers.PATHS["--help" if {*arguments} & {"--help", "help"} else "-h"]
         assert done.stdout == Path(path).read_text(encoding="utf-8")
-        assert "posenc_cli.cli.app" not in loaded
+        assert "posenc_cli.cli.command_line" not in loaded
         banned = {"typer", "click", "importlib.metadata", "inspect", "textwrap", "json", "numpy"}
         assert not loaded & banned, arguments
 
@@ -524,7 +524,7 @@ def test_commands_load_only_what_they_need(arguments, banned, posenc):
     done = posenc(*arguments, flags=["-X", "importtime"], measured=False)
     assert done.returncode == 0
     loaded = imported_modules(done)
-    assert "posenc_cli.cli.app" in loaded
+    assert "posenc_cli.cli.command_line" in loaded
     assert not loaded & set(banned.split()) - TYPER
 
 
@@ -532,15 +532,15 @@ def test_garbage_is_collected_while_a_command_runs_and_not_searched_for_at_the_e
     code = """
 import atexit, gc, sys
 from posenc_cli import __main__, catalogue
-from posenc_cli.cli import app
-made, found = app.application, catalogue.installed
-def imported(arguments, **how):
+from posenc_cli.cli import command_line
+made, found = command_line.function_of, catalogue.installed
+def imported(name):
     print("imports", gc.isenabled(), file=sys.stderr)
-    return made(arguments, **how)
+    return made(name)
 def ran():
     print("runs", gc.isenabled(), gc.get_freeze_count() > 10_000, file=sys.stderr)
     return found()
-app.application, catalogue.installed = imported, ran
+command_line.function_of, catalogue.installed = imported, ran
 atexit.register(lambda: print("ends", len(gc.get_objects()) < 1000, file=sys.stderr))
 sys.argv = ["posenc", "schemes", "--json"]
 __main__.entry_point()

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from posenc_cli.catalogue import BUILT_IN
-from posenc_cli.cli.app import COMMANDS, function_of
+from posenc_cli.cli.command_line import COMMANDS, function_of
 from posenc_cli.cli.pictures import PictureOptions
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.parameters import as_text

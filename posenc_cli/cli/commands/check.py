@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from posenc_cli.cli.check_reports import CheckOutput, CheckRun, ReportForms
 from posenc_cli.cli.choosing import (
     ComputeOptions,
@@ -23,11 +21,7 @@ from posenc_cli.cli.commands.rope_check import (
     rope_check,
 )
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import (
-    Head,
-    Verbose,
-    option,
-)
+from posenc_cli.cli.options import Head, Verbose, argument, option
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
 
@@ -40,7 +34,7 @@ def check(
     console: Console,
     file: Annotated[
         str | None,
-        typer.Argument(
+        argument(
             metavar="[FILE]",
             help="rows, scores, cos and sin, or inverse frequencies (npy, npz, csv, …)",
         ),

@@ -5,18 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from posenc_cli.cli.choosing import FIRST, ParameterOptions, PositionOptions
 from posenc_cli.cli.completers import operand_names, runtime_names
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import (
-    ENCODING,
-    Head,
-    number_format_option,
-    option,
-    refuse,
-)
+from posenc_cli.cli.options import ENCODING, Head, argument, number_format_option, option, refuse
 from posenc_cli.cli.pictures import ColorPictureOptions, PlotOutput
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.parameters import Param, parameter
@@ -62,13 +54,11 @@ def compare(
     console: Console,
     a: Annotated[
         str,
-        typer.Argument(
-            metavar="A", autocompletion=operand_names, help="a file, scheme, config or model"
-        ),
+        argument(metavar="A", autocompletion=operand_names, help="a file, scheme, config or model"),
     ],
     b: Annotated[
         str | None,
-        typer.Argument(
+        argument(
             metavar="[B]",
             autocompletion=operand_names,
             help="compare A with this; without B, --as compares two readings of A",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from posenc_cli.choice import Choice
 from posenc_cli.cli.choosing import required_choice
 from posenc_cli.cli.commands.rope_check import TOLERANCE
@@ -14,6 +12,7 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
     LARGEST_SEED,
     Json,
+    argument,
     completed_from,
     option,
     refuse,
@@ -39,7 +38,7 @@ def emit(
     console: Console,
     result: Annotated[
         str | None,
-        typer.Argument(metavar="[Y]", help="with --check: the output of your code for x"),
+        argument(metavar="[Y]", help="with --check: the output of your code for x"),
     ] = None,
     *,
     out: Annotated[

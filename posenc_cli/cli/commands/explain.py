@@ -8,8 +8,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.catalogue import find as find_scheme
 from posenc_cli.cli.completers import model_names
@@ -19,6 +17,7 @@ from posenc_cli.cli.options import (
     Json,
     ModelNames,
     Setting,
+    argument,
     named_as_settings,
     one_of,
     option,
@@ -48,7 +47,7 @@ def explain(
     console: Console,
     configs: Annotated[
         list[str] | None,
-        typer.Argument(
+        argument(
             metavar="CONFIG...",
             autocompletion=model_names,
             help="config.json, its folder, a GGUF file, a model, or - (stdin); or several",
@@ -58,7 +57,7 @@ def explain(
     models: ModelNames = None,
     runtime: Annotated[
         str,
-        typer.Option(
+        option(
             "--as",
             metavar="ENGINE",
             help="read the config as this engine does (vllm, llama.cpp, …); all compares the "
@@ -72,7 +71,7 @@ def explain(
     ] = None,
     strict: Annotated[
         bool,
-        typer.Option(
+        option(
             "--strict",
             help=(
                 "status 1 for doubtful configs: default values, unused or contradicted rope keys,"

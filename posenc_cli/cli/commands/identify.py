@@ -8,11 +8,9 @@ from itertools import islice
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from posenc_cli import catalogue
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import Json, Verbose, option
+from posenc_cli.cli.options import Json, Verbose, argument, option
 from posenc_cli.errors import InvalidInput, printable_text, quoted_name, sizes_text
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.records import items_by_key
@@ -107,12 +105,10 @@ def identify(
     console: Console,
     file: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE", help="a table, frequencies, slopes, a bias, or a checkpoint"
-        ),
+        argument(metavar="FILE", help="a table, frequencies, slopes, a bias, or a checkpoint"),
     ],
     sines: Annotated[
-        str | None, typer.Argument(metavar="[FILE2]", help="the sines, if FILE holds the cosines")
+        str | None, argument(metavar="[FILE2]", help="the sines, if FILE holds the cosines")
     ] = None,
     *,
     schemes: Annotated[

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from posenc_cli import catalogue
 from posenc_cli.budget import check_size
 from posenc_cli.choice import Choice
@@ -42,13 +40,13 @@ def order_check(
     *,
     tokens: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--tokens",
             metavar="TEXT",
             help=f'a sentence, or a number of tokens [default: "{_SENTENCE}", or --len]',
         ),
     ] = None,
-    causal: Annotated[bool, typer.Option("--causal", help="mask later tokens")] = False,
+    causal: Annotated[bool, option("--causal", help="mask later tokens")] = False,
     expect: Annotated[
         Any,
         option(

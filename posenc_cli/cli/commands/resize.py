@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-import typer
-
 from posenc_cli.cli.commands.generate import write_matrix
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import number_format_option, option, whole_option
+from posenc_cli.cli.options import argument, number_format_option, option, whole_option
 from posenc_cli.cli.subjects import READ, MatrixOutput
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name, sizes_text
 from posenc_cli.files.formats import format_of
@@ -49,9 +47,7 @@ def _offset(flag: str, text: str) -> float:
 
 
 def resize(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE[:TENSOR]", help=f"a table of positions: {READ}")
-    ],
+    file: Annotated[str, argument(metavar="FILE[:TENSOR]", help=f"a table of positions: {READ}")],
     console: Console,
     *,
     length: Annotated[

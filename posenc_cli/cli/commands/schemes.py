@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from posenc_cli import catalogue
 from posenc_cli.catalogue import BrokenPlugin
 from posenc_cli.cli.completers import scheme_names
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import Json
+from posenc_cli.cli.options import Json, argument
 
 if TYPE_CHECKING:
     from posenc_cli.formulas.declare import Scheme
@@ -21,7 +19,7 @@ def schemes(
     console: Console,
     name: Annotated[
         str | None,
-        typer.Argument(
+        argument(
             metavar="[NAME]",
             autocompletion=scheme_names,
             help="describe this scheme; ./file.py:name is your own",

@@ -6,10 +6,8 @@ import os
 from pathlib import PurePath
 from typing import Annotated
 
-import typer
-
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import completed_from
+from posenc_cli.cli.options import argument, completed_from
 from posenc_cli.errors import InvalidInput
 
 # Typer answers shells that set these variables. The scripts are posenc's own, for both its names.
@@ -61,7 +59,7 @@ def completion(
     console: Console,
     shell: Annotated[
         str | None,
-        typer.Argument(
+        argument(
             metavar="[SHELL]",
             help=f"{'|'.join(SHELLS)} [default: that of $SHELL]",
             autocompletion=completed_from(SHELLS),

@@ -75,12 +75,13 @@ class HelpPage(Record):
         arguments, entries = ["[OPTIONS]"], dict[str, list[Entry]]()
         for parameter in command.params:
             heading = parameter.rich_help_panel or OWN
+            if "--help" in parameter.opts:
+                continue
             entry = entry_of(declared[parameter.name])
             if parameter.param_type_name == "argument":
                 arguments.append(entry.term)
                 heading = "Arguments"
-            if "--help" not in parameter.opts:
-                entries.setdefault(heading, []).append(entry)
+            entries.setdefault(heading, []).append(entry)
         entries.setdefault(EVERY_COMMANDS, []).append(Entry(_HELP_TERM, HELP))
         order = {heading: place for place, heading in enumerate((*HEADINGS, EVERY_COMMANDS))}
         text, _, examples = (command.help or "").partition("Examples:\n")
@@ -149,16 +150,15 @@ class HelpPage(Record):
 
 def entry_of(option: Parameter) -> Entry:
     """Return an option's or argument's flags, and its help with the default if it is shown."""
-    declared, default, extra = option.annotation.__metadata__[0], option.default, ""
-    named = (declared.default, *(declared.param_decls or ()))  # the first flag is in default
-    flags = [text for text in named if isinstance(text, str) and text.startswith("-")]
-    flags.sort(key=lambda flag: flag.startswith("--"))
+    declared, default, extra = option.annotation.__metadata__[-1], option.default, ""
+    settings = declared.settings
+    flags = sorted(declared.flags, key=lambda flag: flag.startswith("--"))
     if default is option.empty:
         extra = "[required]"
-    elif declared.show_default and default is not False and default not in (None, ()):
+    elif settings.get("show_default", True) and default is not False and default not in (None, ()):
         extra = f"[default: {default}]"
-    text = " ".join(f"{declared.help or ''} {extra}".split())
-    return Entry(" ".join(filter(None, [", ".join(flags), declared.metavar])), text)
+    text = " ".join(f"{settings.get('help', '')} {extra}".split())
+    return Entry(" ".join(filter(None, [", ".join(flags), settings.get("metavar")])), text)
 
 
 class _Wrapper(textwrap.TextWrapper):
