@@ -32,8 +32,7 @@ from posenc_cli.configs.config import resolve
 from posenc_cli.configs.engines.runtimes import DIFFERENCES, RUNTIMES
 from posenc_cli.files.formats import FORMATS
 from posenc_cli.formulas.tables import ROTARY_TABLES
-from posenc_cli.inference.causes import Cause
-from posenc_cli.rotary.codes import FindingName, SubjectKind
+from posenc_cli.inference.codes import Cause, FindingName, SubjectKind
 from tests.diagnosis.mutants_table import caught, mutants_markdown, passing_markdown
 from tools import gallery, ledger, screenshot
 

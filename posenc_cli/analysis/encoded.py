@@ -12,10 +12,9 @@ import numpy as np
 
 from posenc_cli.analysis.sampling import CellValues, positions_of
 from posenc_cli.encoding.engine import Engine
-from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Plan, Request
 from posenc_cli.numerics import exact
-from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.numerics.dtypes import FLOAT64, Precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -44,7 +44,7 @@ from posenc_cli.rotary.verdict import Report
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from posenc_cli.inference.causes import Cause
+    from posenc_cli.inference.codes import Cause
 
 
 class RopeReport(NotebookReport, Report):

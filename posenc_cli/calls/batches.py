@@ -34,7 +34,7 @@ from posenc_cli.calls.patterns import result_or_none
 from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.roles import TABLES
 from posenc_cli.errors import InvalidInput
-from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.codes import Cause
 from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace
 

@@ -25,7 +25,7 @@ from posenc_cli.calls.patterns import (
     rows_text,
 )
 from posenc_cli.errors import InvalidInput
-from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.position_maps import shown_positions
 from posenc_cli.inference.reference import Reference, Sample
 from posenc_cli.inference.tolerance import Tolerance

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.calls.serving import ServedFunction, with_other_vectors
-from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import HALVES, round_to_half
+from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.tolerance import PER_ANGLE
+from posenc_cli.numerics.halves import HALVES, round_to_half
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from posenc_cli.calls.roles import TABLES
 from posenc_cli.calls.serving import ServedFunction, other_vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.frameworks import BY_NAME
-from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import HALVES, round_to_half
+from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.tolerance import unit
+from posenc_cli.numerics.halves import HALVES, round_to_half
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ from posenc_cli.calls.serving import ServedFunction, other_vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.frameworks import BY_NAME
-from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.reference import Reference
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record, replace

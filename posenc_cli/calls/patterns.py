@@ -20,7 +20,7 @@ import numpy as np
 from posenc_cli.calls.called_function import Crash, WrongShape
 from posenc_cli.calls.function_trial import NO_MAP, Irregularity, alike_at
 from posenc_cli.errors import InvalidInput
-from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.codes import Cause
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:

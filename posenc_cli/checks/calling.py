@@ -64,11 +64,10 @@ from posenc_cli.calls.patterns import (
 )
 from posenc_cli.calls.serving import CELLS, FunctionTarget, ServedFunction
 from posenc_cli.calls.signature import CallRequest
-from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.codes import Cause, SubjectKind
 from posenc_cli.inference.turning import RETAINED, PositionRows, Progress
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
-from posenc_cli.rotary.codes import SubjectKind
 from posenc_cli.rotary.lengths import depends_on_length
 from posenc_cli.rotary.result_reader import PairProbes, ResultReader
 from posenc_cli.rotary.subject import Subject, frequency_subject, table_subject

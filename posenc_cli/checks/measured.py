@@ -13,8 +13,8 @@ import numpy as np
 
 from posenc_cli.checks.expected import Change, Expected
 from posenc_cli.formulas.inverse import snap
-from posenc_cli.inference.formats import COARSE, round_to_half
 from posenc_cli.inference.position_maps import unwrapped
+from posenc_cli.numerics.halves import COARSE, round_to_half
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
 

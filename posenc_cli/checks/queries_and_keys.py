@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.codes import Cause, FindingName
 from posenc_cli.records import replace
-from posenc_cli.rotary.codes import FindingName
 from posenc_cli.rotary.findings import Finding
 from posenc_cli.rotary.verdict import (
     Explanation,

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.diagnosis.defects import ENOUGH, SCATTERS, TURNS, Defect, few_rows
-from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import (
+from posenc_cli.inference.codes import Cause
+from posenc_cli.inference.position_maps import PositionMap
+from posenc_cli.numerics.halves import (
     CUT_BFLOAT16,
     HALVES,
     round_to_half,
 )
-from posenc_cli.inference.position_maps import PositionMap
 from posenc_cli.positions import consecutive_ranges, range_texts
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.verdict import (

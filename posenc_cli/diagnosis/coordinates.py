@@ -27,7 +27,7 @@ from posenc_cli.diagnosis.bug_search import (
 from posenc_cli.diagnosis.defects import Defect, RowCoordinates
 from posenc_cli.diagnosis.rows_and_pairs import place_of, place_text
 from posenc_cli.errors import PosencError
-from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.frequency_rules import Alternative, value_text
 from posenc_cli.inference.position_maps import PositionMap, read_coordinates
 from posenc_cli.numerics import exact

@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import (
-    COARSE,
-    HALVES,
-    round_to_half,
-)
+from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.frequency_rules import (
     Alternative,
     Remembered,
@@ -29,6 +24,11 @@ from posenc_cli.inference.position_maps import (
 )
 from posenc_cli.inference.reference import Sample, rotation_by
 from posenc_cli.inference.tolerance import unit
+from posenc_cli.numerics.halves import (
+    COARSE,
+    HALVES,
+    round_to_half,
+)
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:

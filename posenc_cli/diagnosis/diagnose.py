@@ -49,7 +49,7 @@ from posenc_cli.diagnosis.rows_and_pairs import (
     uninitialized_cause,
     unknown_cause,
 )
-from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.frequency_rules import (
     has_amplitude,
 )

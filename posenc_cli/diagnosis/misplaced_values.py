@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.formulas.tables import paired_columns
-from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.trial import repeated_columns
 from posenc_cli.inference.turning import LAYOUTS, SubjectBlock
 from posenc_cli.rotary.findings import without_growth

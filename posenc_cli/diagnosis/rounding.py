@@ -8,10 +8,10 @@ import numpy as np
 
 from posenc_cli.diagnosis.bug_search import RotaryBug, Suspect, confirmed_causes
 from posenc_cli.diagnosis.defects import Defect
-from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import on_grid
+from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.frequency_rules import Alternative
 from posenc_cli.inference.tolerance import HALF_RULES, SINGLE_FUNCTIONS, Tolerance, unit
+from posenc_cli.numerics.halves import on_grid
 from posenc_cli.records import replace
 from posenc_cli.rotary.drift import SCATTER, Fault
 from posenc_cli.rotary.verdict import Examination, Explanation, Residual

@@ -21,7 +21,7 @@ from posenc_cli.diagnosis.bug_search import (
 )
 from posenc_cli.diagnosis.defects import ENOUGH, Defect, RowCoordinates
 from posenc_cli.formulas.context_extension.scaled import dynamic_base, rope_dynamic
-from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.frequency_rules import Alternative
 from posenc_cli.inference.position_maps import PositionMap, shown_positions
 from posenc_cli.positions import ordinal, range_texts

@@ -33,9 +33,9 @@ from posenc_cli.inference.candidates import (
     schemes_of,
     usual_values,
 )
-from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import COARSE, round_to_half
+from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.rates import Rates
+from posenc_cli.numerics.halves import COARSE, round_to_half
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:

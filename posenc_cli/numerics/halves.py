@@ -1,8 +1,8 @@
-"""Fast rounding to half precision through float32, marking the values that are in doubt.
+"""Half precisions: fast rounding that marks values in doubt, and values that are exact in one.
 
-This is the fast half of the rounding test for float16 and bfloat16. A float32 that falls on a tie
-does not tell on which side of it the entry lies; everywhere else it is precise enough. So the bits
-of the float32 are rounded as integers, and the few entries near a tie are in doubt.
+`rounded` is the fast half of the rounding test for float16 and bfloat16. A float32 that falls on a
+tie does not tell on which side of it the entry lies; everywhere else it is precise enough. So the
+bits of the float32 are rounded as integers, and the few entries near a tie are in doubt.
 
 Ties are float32 numbers themselves. For float16, entries are scaled by 2^−112, exactly. This turns
 the exponents of float32 into those of float16, subnormals included. Such entries may be rounded
@@ -18,14 +18,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.errors import Unavailable
-from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, DType
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
+from posenc_cli.numerics.rounding import round_to
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from posenc_cli.numerics.arrays import Flags, Float32Cells, Integers, Reals, StoredRows, Words
+    from posenc_cli.numerics.arrays import (
+        Flags,
+        Float32Cells,
+        Integers,
+        NumberArray,
+        Reals,
+        StoredRows,
+        Words,
+    )
     from posenc_cli.numerics.cells import Scratch
+
+HALVES = {"bfloat16": BFLOAT16, "float16": FLOAT16}
+CUT_BFLOAT16 = "bfloat16 toward zero"
+"""The rounding that drops the lower half of a float32."""
+COARSE = (*HALVES, CUT_BFLOAT16)
+"""The roundings that occur in tables and frequencies."""
+_FLOATS = {**HALVES, "float32": FLOAT32}
 
 SIGN = np.uint32(0x80000000)
 SMALLEST = np.float32(2.0**-149)
@@ -141,3 +157,32 @@ def _below(single: Float32Cells, floors: Float32Cells, spare: Words) -> Flags:
     np.less(sizes[:whole].reshape(shape), floors, out=near[:whole].reshape(shape))
     np.less(sizes[whole:], floors[: sizes.size - whole], out=near[whole:])
     return near
+
+
+def round_to_half(values: Reals, dtype: str) -> Reals:
+    """Return ``values`` rounded to a half precision, or to float32, as float64.
+
+    >>> round_to_half(np.array([257.0]), "bfloat16"), round_to_half(np.array([2049.0]), "float16")
+    (array([256.]), array([2048.]))
+    >>> round_to_half(np.array([255.9]), "bfloat16"), round_to_half(np.array([255.9]), CUT_BFLOAT16)
+    (array([256.]), array([255.]))
+    """
+    if dtype == CUT_BFLOAT16:
+        bits = np.asarray(values, np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
+        return bits.view(np.float32).astype(np.float64)
+    return np.asarray(round_to(np.asarray(values, np.float64), FLOAT64, _FLOATS[dtype]), np.float64)
+
+
+def on_grid(values: NumberArray, coarse: str) -> bool:
+    """Return whether all finite values are exact in a format of `COARSE`.
+
+    >>> on_grid(np.array([1.0, 257.0]), "bfloat16"), on_grid(np.array([1.0, 257.0]), "float16")
+    (False, True)
+    """
+    with np.errstate(all="ignore"):
+        single = np.ascontiguousarray(values, np.float32)
+        if coarse == "float16":
+            rounded = single.astype(np.float16).astype(np.float32)
+        else:
+            rounded = (single.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+    return bool(((rounded == values) | ~np.isfinite(values)).all())

@@ -44,10 +44,10 @@ from posenc_cli.rotary.drift import Drift
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from posenc_cli.inference.codes import FindingName
     from posenc_cli.inference.turning import Progress, SubjectBlock, SubjectRotation
     from posenc_cli.numerics.arrays import Complexes, ComplexRows, Integers, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.rotary.codes import FindingName
 
     _MapParts = tuple[ComplexRows, ComplexRows | None]
     """The parts of a map at some positions: of x, and of x̄ (None: 0)."""

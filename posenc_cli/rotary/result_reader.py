@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.inference.codes import SubjectKind
 from posenc_cli.inference.turning import ColumnPairing, PositionRows, SubjectBlock, SubjectRotation
 from posenc_cli.records import Record
-from posenc_cli.rotary.codes import SubjectKind
 from posenc_cli.rotary.subject import Subject
 
 if TYPE_CHECKING:

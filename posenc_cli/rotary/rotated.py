@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.inference.codes import SubjectKind
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.turning import (
     LAYOUTS,
@@ -16,7 +17,6 @@ from posenc_cli.inference.turning import (
     SubjectBlock,
     SubjectRotation,
 )
-from posenc_cli.rotary.codes import SubjectKind
 from posenc_cli.rotary.subject import Subject, check_positions, complex_of
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from posenc_cli.files.reading import FileRows, FileStack, Loaded, NoMatrix, read
 from posenc_cli.files.source import SeveralArrays
 from posenc_cli.formulas.parameters import as_text, option_words
 from posenc_cli.formulas.tables import Layout, paired_columns, rotary_placements
+from posenc_cli.inference.codes import SubjectKind
 from posenc_cli.inference.fitting import fit
 from posenc_cli.inference.reference import Reference, RotationFactors
 from posenc_cli.inference.tolerance import Tolerance, unit
@@ -32,7 +33,6 @@ from posenc_cli.inference.turning import (
 )
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.records import Record, replace
-from posenc_cli.rotary.codes import SubjectKind
 from posenc_cli.rotary.findings import sample_of
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.codes import Cause, FindingName, SubjectKind
 from posenc_cli.inference.tolerance import HALF_RULES, Tolerance, ToleranceRule, unit
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.records import Record, replace
-from posenc_cli.rotary.codes import FindingName, SubjectKind
 from posenc_cli.rotary.findings import (
     Consistency,
     Finding,

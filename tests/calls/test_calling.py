@@ -16,9 +16,8 @@ from posenc_cli.calls.interpreter import worker_command
 from posenc_cli.checks.calling import implementation
 from posenc_cli.diagnosis.diagnose import diagnose
 from posenc_cli.errors import InvalidInput, Unavailable
-from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.codes import Cause, FindingName
 from posenc_cli.positions import Positions
-from posenc_cli.rotary.codes import FindingName
 from posenc_cli.rotary.verdict import examine
 from tests.checks import rope
 from tests.processes import PATIENCE, spawn

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import posenc_cli
-from posenc_cli.inference.causes import Cause
-from posenc_cli.rotary.codes import FindingName, SubjectKind
+from posenc_cli.inference.codes import Cause, FindingName, SubjectKind
 from tests.diagnosis.mutants import MUTANTS
 
 PROMISED_CAUSES = (

@@ -14,7 +14,7 @@ import pytest
 
 from posenc_cli.checks.known_bugs.bug import BugCode
 from posenc_cli.checks.search import KNOWN_BUGS
-from posenc_cli.inference.formats import round_to_half
+from posenc_cli.numerics.halves import round_to_half
 from tests.checks.test_right_values import checked
 
 pytestmark = pytest.mark.long

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from posenc_cli.diagnosis.diagnose import diagnose
 from posenc_cli.errors import InvalidInput
-from posenc_cli.inference.formats import round_to_half
 from posenc_cli.inference.reference import RotationFactors
 from posenc_cli.inference.turning import SubjectRotation
+from posenc_cli.numerics.halves import round_to_half
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 from posenc_cli.rotary import findings as rope_findings

@@ -10,7 +10,7 @@ import pytest
 from posenc_cli import catalogue
 from posenc_cli.diagnosis.diagnose import diagnose
 from posenc_cli.identification.search import identify
-from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.evidence import Evidence
 from tests.checks import rope
 

@@ -5,7 +5,7 @@ The tests hold both lists exactly.
 
 from __future__ import annotations
 
-from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.codes import Cause
 from tests.checks.rights import RIGHTS
 from tests.diagnosis import mutants_calls
 from tests.diagnosis.mutants import MUTANTS

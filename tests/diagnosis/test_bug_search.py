@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from posenc_cli.diagnosis.diagnose import diagnose
-from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.codes import Cause
 from tests.checks import rope
 
 ROWS, COLUMNS = 24, 40

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from posenc_cli.diagnosis.diagnose import diagnose
-from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.fitting import Rotations
 from posenc_cli.inference.frequency_rules import Remembered, alternatives
 from tests.checks import rope

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from posenc_cli.diagnosis.diagnose import diagnose
-from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.codes import Cause
 from posenc_cli.records import replace
 from tests.checks import rope
 from tests.checks.rights import FURTHEST, RIGHTS

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from posenc_cli.diagnosis.diagnose import diagnose
-from posenc_cli.inference.formats import round_to_half
+from posenc_cli.numerics.halves import round_to_half
 from tests.checks import rope
 from tests.diagnosis.mutants import MUTANTS
 from tests.diagnosis.test_mutants import examined, reference

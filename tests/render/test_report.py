@@ -9,13 +9,12 @@ import pytest
 
 from posenc_cli.checks.definition import SourcePlace
 from posenc_cli.errors import InvalidInput
-from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.codes import Cause, FindingName, SubjectKind
 from posenc_cli.records import replace
 from posenc_cli.render.reports import report as rendering
 from posenc_cli.render.reports.ci_forms import failed_report
 from posenc_cli.render.reports.report import report_text
 from posenc_cli.render.typesetting import Typesetter
-from posenc_cli.rotary.codes import FindingName, SubjectKind
 from posenc_cli.rotary.findings import Finding
 from posenc_cli.rotary.verdict import Explanation, Report
 

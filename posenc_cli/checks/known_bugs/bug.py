@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.checks.expected import Change, Expected, Form
-from posenc_cli.inference.causes import Code
+from posenc_cli.inference.codes import Code
 from posenc_cli.positions import range_texts
 from posenc_cli.records import Record
 

@@ -18,9 +18,9 @@ from posenc_cli.formulas.declare import Scheme
 from posenc_cli.formulas.inverse import KNOWN_BASES, MeasuredScores
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.inference.candidates import guesses_until_error
-from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.inference.tolerance import real_format, rounded_to, unit
 from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.numerics.halves import HALVES, round_to_half
 from posenc_cli.numerics.rounding import round_to
 from posenc_cli.records import replace
 

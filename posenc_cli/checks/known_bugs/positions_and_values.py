@@ -19,7 +19,7 @@ from posenc_cli.checks.known_bugs.bug import (
 )
 from posenc_cli.checks.measured import FACTORS, common_factors, count_nonfinite, position_changes
 from posenc_cli.errors import InvalidInput
-from posenc_cli.inference.formats import COARSE, CUT_BFLOAT16, HALVES, on_grid, round_to_half
+from posenc_cli.numerics.halves import COARSE, CUT_BFLOAT16, HALVES, on_grid, round_to_half
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:

@@ -19,13 +19,13 @@ from posenc_cli.diagnosis.coordinates import coordinates_on_axes
 from posenc_cli.diagnosis.defects import TURNS, Defect
 from posenc_cli.diagnosis.misplaced_values import misplaced_maps
 from posenc_cli.errors import InvalidInput
-from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import COARSE, HALVES, on_grid, round_to_half
+from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.frequency_rules import alternatives, changed_frequencies
 from posenc_cli.inference.position_maps import usual_maps
 from posenc_cli.inference.reference import Reference, Sample
 from posenc_cli.inference.tolerance import PER_ANGLE, Tolerance, ToleranceRule, smallest
 from posenc_cli.inference.turning import ColumnPairing
+from posenc_cli.numerics.halves import COARSE, HALVES, on_grid, round_to_half
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.codes import Cause, FindingName, SubjectKind
 from posenc_cli.render.reports.ci_forms import Case, CiReport
 from posenc_cli.render.ticks import counted
 from posenc_cli.render.typesetting import Answer, Typesetter
-from posenc_cli.rotary.codes import FindingName, SubjectKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,7 +83,7 @@ def rows(report: Report) -> list[list[str]]:
 def place(finding: Finding) -> str:
     """Return the place where a finding is worst, in words.
 
-    >>> from posenc_cli.rotary.codes import FindingName
+    >>> from posenc_cli.inference.codes import FindingName
     >>> from posenc_cli.rotary.findings import Finding
     >>> place(Finding(FindingName.NORM, True, 0.0, 1e-6, {"position": 3, "pair": 0}, ""))
     'position 3, pair 0'
