@@ -56,7 +56,7 @@ def passing_markdown() -> str:
     every, passing, _ = _totals()
     of = f"{passing} of the {every} wrong implementations in posenc's tests"
     return (
-        f"**{of} have this property.** A test of it alone cannot detect them, no matter which "
+        f"**{of} have this property.** A test of this property alone cannot detect them, whatever "
         f"vectors it uses. `rope-check` detects all {every}."
     )
 

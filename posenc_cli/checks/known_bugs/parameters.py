@@ -358,7 +358,7 @@ BUGS = (
     KnownBug(
         BugCode.BUCKETS,
         _t5_rules,
-        "limit the bucket to the last bucket on its side",
+        "clamp each bucket to the last one of its direction (before or after the query)",
         f"{GITHUB}huggingface/candle/issues/1312",
         ("scores", "buckets"),
     ),

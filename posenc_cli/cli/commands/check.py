@@ -68,7 +68,7 @@ def check(
     """Check any encoding against a scheme, model or config.
 
     The subject is a FILE of rows (n, d) or scores (heads, queries, keys), a function (--impl),
-    vectors before and after rotation (--rotated X Y), frequencies, ALiBi slopes or bucket numbers.
+    vectors before and after encoding (--rotated X Y), frequencies, ALiBi slopes or bucket numbers.
     posenc compares every value. If values differ, the status is 1, and posenc names the known bugs
     that reproduce every value, such as a wrong layout, base, offset or axis, or swapped sin and
     cos. For RoPE, check runs rope-check and prints its report.

@@ -330,8 +330,8 @@ def extrapolate(
     encoding depends on the task.
 
     On one machine with the same versions, a request always gives the same bytes. On other machines,
-    results stay within the printed spread. --resume continues a stopped run, and gives the same
-    bytes as an uninterrupted run.
+    results stay within the printed 95% intervals. --resume continues a stopped run, and gives the
+    same bytes as an uninterrupted run.
 
     Examples:
       posenc extrapolate -s rope -s alibi --size 1x2x8 --train 24 --steps 10 --seeds 1

@@ -104,9 +104,9 @@ def heads(
         option(
             "--require",
             metavar="RULE",
-            help="status 1 unless TARGET@LENGTH>=SHARE for every encoding; previous@8x>=0.9 "
-            "(share of the attention), first@400.right<=0.5 (share of right queries); "
-            "repeatable",
+            help="status 1 unless RULE holds for every encoding; previous@8x>=0.9: share of the "
+            "attention on the target; first@400.right<=0.5: share of the queries whose largest "
+            "score is on a target; repeatable",
         ),
     ] = None,
     picture: PictureOptions,

@@ -129,7 +129,8 @@ def identify(
     arithmetic. It compares every value, states the remaining error, and prints the command that
     writes the same array. If the error exceeds the rounding of the number format, posenc does not
     identify the array, and the status is 1. For a checkpoint (.safetensors or .npz with several
-    tensors, a folder, an index), it lists the tensors that hold positions, by name and shape.
+    tensors, a folder, an index), it lists the tensors that hold positions, judged by their names
+    and shapes.
 
     Examples:
       posenc identify dump.npy

@@ -82,11 +82,10 @@ def plan(
     """Plan a context extension: settings and side effects.
 
     posenc recommends a recipe and prints the keys to set in config.json, and the flags for vLLM,
-    sglang and llama.cpp. For each recipe, it counts the frequency pairs whose wavelength is longer
-    than the trained length, and which reach angles at the new length that no training position
-    has (unseen angles). It gives the factor on logits, and the first distance m at which the sum
-    of cos(m·θ) over all pairs is negative. Men et al. (2024) require that no sum be negative. A
-    plan without unseen angles and without negative sums can
+    sglang and llama.cpp. For each recipe, it counts the frequency pairs with unseen angles: at the
+    new length, they reach angles that no training position has. It gives the factor on logits, and
+    the first distance m at which the sum of cos(m·θ) over all pairs is negative. Men et al. (2024)
+    require that no sum be negative. A plan without unseen angles and without negative sums can
     still fail: test the model.
 
     Examples:

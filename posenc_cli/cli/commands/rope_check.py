@@ -208,9 +208,9 @@ def rope_check(
     --rotated and --impl; by default, posenc checks its own tables. If the check fails, the status
     is 1, and the report names the cause.
 
-    posenc passes what the function's signature asks for: vectors, plus positions, an offset or the
-    reference's tables. The first calls use float32 arrays. --verbose shows the calls. The function
-    runs in its own environment, for at most 5 minutes per call. Without --len, posenc checks about
+    With --impl, posenc passes what the function's signature asks for: vectors, plus positions, an
+    offset or the reference's tables. The first calls use float32 arrays. --verbose shows the calls.
+    The function runs in its own environment, for at most 5 minutes per call. Without --len, posenc checks about
     100 positions, up to 131071; with RoPE scaling, up to the extended context. Positions are whole
     numbers from 0.
 
