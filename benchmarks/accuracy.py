@@ -31,7 +31,7 @@ PRECISION = 400
 
 HOW = (
     "An error is the largest absolute error of cosines and sines (128 columns, base 500000), "
-    "compared with mpmath at {bits} bits. It covers the position of the column and {count} random "
+    "compared with mpmath at {bits} bits. It covers the position in the heading and {count} random "
     "positions among the 1024 before it (seed {seed}). A value is wrong if it is not correctly "
     "rounded to its number format. The rows “posenc, in …” use `--arithmetic` with this format."
 )

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from benchmarks.sizes import Sizes
 
 HOW = (
-    "The tables are rotary tables of {rows} × {dim} in float32. `posenc.encode` computes them in "
-    "one process, and posenc chooses the number of threads. ALiBi's scores have 8 heads and "
-    "{context} positions. Narrower tables have the same number of values."
+    "An entry is the time of the row, divided by the time of what it is compared with. Unless the "
+    "row says otherwise, the tables are rotary tables of {rows} × {dim} in float32. "
+    "`posenc.encode` computes them in one process, and posenc chooses the number of threads. "
+    "ALiBi's scores have 8 heads and {context} positions. Narrower tables have the same number of "
+    "values."
 )
 NARROW = (2, 8, 16)
 HEADS = 8

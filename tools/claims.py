@@ -211,7 +211,7 @@ CLAIMS = (
     Claim(
         "stretch",
         "bloc97 2023, NTK-aware scaled RoPE",
-        "A larger base extends RoPE without fine-tuning, at hardly any loss",
+        "A larger base extends RoPE without fine-tuning, with hardly any increase in loss",
         "LLaMA 7B, 2048 tokens, factor 4; here factor 2",
         (Rise(_rope("ntk"), 2, holds=True),),
     ),
@@ -261,7 +261,7 @@ CLAIMS = (
     Claim(
         "task",
         _KAZEMNEJAD,
-        "Recall of the first symbol: NoPE extrapolates further than RoPE, ALiBi, sinusoids",
+        "Recall of the first symbol: NoPE extrapolates further than RoPE, ALiBi and sinusoids",
         _NOT_THEIRS,
         (
             MoreRight(Row("first", "nope"), Row("first", "rope"), 8),
@@ -282,7 +282,7 @@ CLAIMS = (
     Claim(
         "task",
         f"{_KAZEMNEJAD}, 4",
-        "Recall of the first symbol: T5 extrapolates further than RoPE, ALiBi, sinusoids",
+        "Recall of the first symbol: T5 extrapolates further than RoPE, ALiBi and sinusoids",
         _NOT_THEIRS,
         (
             MoreRight(Row("first", "t5"), Row("first", "rope"), 8),
@@ -310,7 +310,7 @@ CLAIMS = (
     Claim(
         "task",
         "Men et al. 2024, arXiv:2405.14591",
-        "A window keeps the loss on text, but loses retrieval",
+        "A window keeps the loss low on text, but loses retrieval",
         "Llama 2 7B and others, with small bases; here with a window",
         (
             Rise(_rope("window"), 2, holds=True),

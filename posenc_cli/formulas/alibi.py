@@ -109,7 +109,7 @@ def _of_one_head(slope: float, limit: float, given: dict[str, Any]) -> Iterator[
     source="Press et al. 2021, arXiv:2108.12409 §3; the authors' code for other head counts",
     formula=(
         "symmetric: −m_h · |i − j|; mpt: m_h · (j − (seq_len − 1)); bloom: m_h · j; "
-        "m_h = 2^(−max_bias·h/heads) for h = 1 … heads, a power of two"
+        "m_h = 2^(−max_bias·h/heads) for h = 1 … heads, if heads is a power of two"
     ),
     convention=(
         "In a causal score matrix, the forms differ by a constant per row, which the softmax "

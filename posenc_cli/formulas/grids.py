@@ -57,16 +57,15 @@ Grid = Annotated[
     ),
     convention=(
         "Order of the table's columns, for y (row) and x (column) of an image: mae: sin x, cos x, "
-        "sin y, cos y; vit-mae (a function of transformers; its ViT-MAE swaps the halves, which "
-        "gives mae): sin y, cos y, sin x, cos x; timm: sin y, sin x, cos y, cos x; detr: y, then "
-        "x, sines and cosines alternating, counted from 1. SD3, DiT and PixArt in diffusers: mae, "
-        "with base_size. "
-        "cogvideox: frames, x, y, with 1/4, 3/8 and 3/8 of the columns. simple-vit (big_vision, "
-        "and vit-pytorch's SimpleViT with 2 and 3 axes): as mae, with the last frequency 1/base,"
-        " and zeros in the remaining columns. tensor2tensor (any number of axes): sines then "
-        "cosines, axis after axis, and zeros in the remaining columns; positional-encodings (up "
-        "to 3 axes): alternating, axis after axis, cut off at dim. Tokens outside the grid, such"
-        " as a class token, get no row."
+        "sin y, cos y; vit-mae (a function of transformers, whose ViT-MAE then swaps the halves, "
+        "so its table is mae): sin y, cos y, sin x, cos x; timm: sin y, sin x, cos y, cos x; detr: "
+        "y, then x, sines and cosines alternating, counted from 1. SD3, DiT and PixArt in "
+        "diffusers: mae, with base_size. cogvideox: frames, x, y, with 1/4, 3/8 and 3/8 of the "
+        "columns. simple-vit (big_vision, and vit-pytorch's SimpleViT with 2 and 3 axes): as mae, "
+        "with the last frequency 1/base, and zeros in the remaining columns. tensor2tensor (any "
+        "number of axes): sines then cosines, axis after axis, and zeros in the remaining columns; "
+        "positional-encodings (up to 3 axes): alternating, axis after axis, cut off at dim. Tokens "
+        "outside the grid, such as a class token, get no row."
     ),
 )
 def sinusoidal_nd(
@@ -90,7 +89,8 @@ def sinusoidal_nd(
     normalize: Annotated[
         bool,
         Param(
-            "detr only: coordinates from 2π/n to 2π (divided by n + 1e-6), as in DETR's models",
+            "detr only: coordinates 1 to n of an axis, multiplied by 2π and divided by n + 1e-6, "
+            "as in DETR's models",
             source="transformers DetrSinePositionEmbedding",
         ),
     ] = False,
@@ -283,20 +283,20 @@ _SINUSOIDAL = {
         "Order of the axes: rows, columns; llama4, moonvit (Kimi-VL's vision encoder): columns, "
         "rows; video (wan, hunyuan-video, cogvideox): frames, rows, columns. Dimensions per axis: "
         "equal shares; wan: 44, 42, 42 of 128 (p − 2⌊p/3⌋, ⌊p/3⌋, ⌊p/3⌋ of p pairs); "
-        "hunyuan-video: 16, 56, 56 of 128 (Flux: base=10000; Qwen-Image: base=10000, and origin "
-        "minus half of the grid); cogvideox: 16, 24, 24 of 64 "
-        "(Z-Image: base=256); flux2 (frame, row, column, token): 32 each of 128. Layout: half "
-        "over all columns (pixtral, qwen2-vl, hunyuan-image-3, dinov3: HWHW), half within each "
-        "axis (gemma4: HHWW), interleaved (all others). llama4 counts from 1. eva and eva-pixels"
-        " are timm's RotaryEmbeddingCat without and with in_pixels, whose max_res is eva-pixels'"
-        " base; lucidrains-pixel is freqs_for='pixel', whose max_freq is its base. Tokens "
-        "outside the grid (class and register tokens of dinov3, liere and llama4, text of "
-        "cogvideox and hunyuan-video) are not rotated and get no row. Rows are in row-major "
-        "order; Qwen2-VL itself orders its patches in 2 × 2 blocks. Gemma 4's image processor "
-        "passes (x, y), so the first half follows columns: order=wh. CogVideoX 1.0 scales other "
-        "grid sizes to a crop of its trained grid (base_size=30x45); 1.5 counts rows and "
-        "columns. liere is LieRE's fixed form; its learned form with 2 × 2 generators is rope-"
-        "mixed."
+        "hunyuan-video: 16, 56, 56 of 128 (also for Flux, with base=10000, and for Qwen-Image, "
+        "with base=10000 and the origin at minus half of the grid); cogvideox: 16, 24, 24 of 64 "
+        "(also for Z-Image, with base=256); flux2 (frame, row, column, token): 32 each of 128. "
+        "Layout: half over all dimensions (pixtral, qwen2-vl, hunyuan-image-3, dinov3: row, "
+        "column, row, column), half within each axis (gemma4: row, row, column, column), "
+        "interleaved (all others). llama4 counts from 1. eva is timm's RotaryEmbeddingCat without "
+        "in_pixels. eva-pixels is the same class with in_pixels; its base is max_res. "
+        "lucidrains-pixel is rotary-embedding-torch with freqs_for='pixel'; its base is max_freq. "
+        "Tokens outside the grid (class and register tokens of dinov3, liere and llama4, text of "
+        "cogvideox and hunyuan-video) are not rotated and get no row. Rows are in row-major order; "
+        "Qwen2-VL itself orders its patches in 2 × 2 blocks. Gemma 4's image processor passes (x, "
+        "y), so the first half follows columns: order=wh. CogVideoX 1.0 scales other grid sizes to "
+        "a crop of its trained grid (base_size=30x45); 1.5 counts rows and columns. liere is "
+        "LieRE's fixed form; its learned form with 2 × 2 generators is rope-mixed."
     ),
     inverse=no_guesses,
 )
@@ -629,9 +629,9 @@ def _mrope_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     convention=(
         "Qwen2-VL, Qwen2.5-VL: layout=half; Qwen3-VL: layout=half interleaved=true "
         "sections=24,20,20. Ernie 4.5 VL: order=hwt sections=22,22,20; the pairs of h and w "
-        "alternate before those of t. XD-RoPE: four sections and four rows in the file (HunYuan: "
-        "position, width, height, image). For TMRoPE, pass a file of times in units of 40 ms "
-        "(Qwen2.5-Omni truncates them to integers, Qwen3-Omni does not)."
+        "alternate before those of t. XD-RoPE: four sections, and four rows in the file of axes "
+        "(HunYuan: position, width, height, image). For TMRoPE, pass a file of times in units of "
+        "40 ms (Qwen2.5-Omni truncates them to integers, Qwen3-Omni does not)."
     ),
     inverse=no_guesses,
     mistakes=_mrope_mistakes,

@@ -231,8 +231,9 @@ def _parameters_by_name(name: str, _rows: int) -> dict[str, str]:
 @bias(
     source="Raffel et al. 2020, arXiv:1910.10683 §2.1; Mesh TensorFlow and transformers' code",
     formula=(
-        "bias_h(i, j) = table[bucket(j − i), h]; N buckets per side; a distance n < E = ⌊N/2⌋ has "
-        "bucket n, a larger one min(N − 1, E + ⌊ln(n/E) / ln(max_distance/E) · (N − E)⌋)"
+        "bias_h(i, j) = table[bucket(j − i), h]; N = num_buckets/2 buckets per side (num_buckets "
+        "with bidirectional=false); a distance n < E = ⌊N/2⌋ has bucket n, a larger one min(N − 1, "
+        "E + ⌊ln(n/E) / ln(max_distance/E) · (N − E)⌋)"
     ),
     convention=(
         "bidirectional=true is for encoders. With false, for decoders, all later keys share "
@@ -361,7 +362,8 @@ def clipped(xp: Any, offsets: Any, farthest: int) -> Any:
     formula="row of offset j − i: table[clip(j − i, −K, K) + K], K = max_distance",
     convention=(
         "Offsets are key − query, in ascending order, as in the paper and in Wav2Vec2-BERT with "
-        "equal sides. SpeechT5 uses query − key, so its table is reversed."
+        "equal maximum distances to the left and right. SpeechT5 uses query − key, so its table is "
+        "reversed."
     ),
     weights=WeightsShape(
         "max_distance",

@@ -35,15 +35,15 @@ Frequencies = tuple[float, ...]
     formula=(
         "the pair i rotates by x · f_i + y · g_i at column x and row y; drawn: f_i = m_i cos a and "
         "g_i = m_i sin a for i < d/4, f_i = −m_i sin a and g_i = m_i cos a after, "
-        "m_i = base^(−4(i mod d/4)/d), a = 2πu"
+        "m_i = base^(−4(i mod d/4)/d), a = 2πu, u uniform from 0 to 1"
     ),
     convention=(
         "The models learn f and g for each head and layer (stored in `freqs`, x before y). This "
-        "scheme has the f and g of one head. Without weights, the seed initializes the head's "
-        "angle a as the authors do; f and g are then multiples of 2^−32. A class token is not "
-        "rotated and gets no row. The learned form of LieRE (arXiv:2406.10322) with 2 × 2 "
-        "generators is equivalent; the frequencies include its sign and coordinate scale. Larger "
-        "generators do not rotate dimension pairs."
+        "scheme has the f and g of one head. Without x_frequencies and y_frequencies, posenc draws "
+        "the head's angle a from the seed, as the authors' initialization does; f and g are then "
+        "multiples of 2^−32. A class token is not rotated and gets no row. The learned form of "
+        "LieRE (arXiv:2406.10322) with 2 × 2 generators is equivalent; include LieRE's sign and "
+        "coordinate scale in the frequencies. Larger generators do not rotate dimension pairs."
     ),
     inverse=no_guesses,
 )

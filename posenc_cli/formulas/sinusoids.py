@@ -74,8 +74,8 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     convention=(
         "The defaults are the paper's. Marian: layout=concat odd=split; XLNet: layout=concat; "
         "tensor2tensor, fairseq, M2M100, Whisper: layout=concat spacing=tensor2tensor odd=pad; "
-        "Musicgen: also order=cos-first; positional-encodings: odd=truncate. fairseq numbers its"
-        " first token padding_idx + 1: use --start."
+        "Musicgen: the same, and order=cos-first; positional-encodings: odd=truncate. fairseq "
+        "numbers its first token padding_idx + 1: use --start."
     ),
     inverse=_inverse,
 )
@@ -206,7 +206,7 @@ def timestep(
         "The default shifts are those of the authors' code for text, which uses normalize=false."
         " For speech, the code uses max_global_shift=60 max_global_scaling=1.1 freq_scale=30. "
         "Shifts and scaling apply only with training=true. Each sequence of a batch gets "
-        "different random numbers; here, one seed is one sequence."
+        "different random numbers; here, a seed gives the random numbers of one sequence."
     ),
     inverse=no_guesses,
 )
@@ -298,12 +298,13 @@ def cape(
     source=f"{_SHAPE} §3; the authors' code (OpenNMT-py)",
     formula=(
         "sin(x · ω_i), cos(x · ω_i) in turn, ω_i = base^(−2i/dim); x = p + max_shift; in training "
-        "p + k, k drawn evenly from 0 … max_shift − 1"
+        "p + k, k drawn uniformly from 0 … max_shift − 1"
     ),
     convention=(
-        "After training, the authors' code adds max_shift to all positions. Without this shift, "
-        "use the sinusoidal scheme. Each sequence of a batch gets a different shift; here, one "
-        "seed is one sequence. The authors' table ends at 5000 positions."
+        "After training, the authors' code adds max_shift to all positions. For positions without "
+        "this shift, use the sinusoidal scheme. Each sequence of a batch gets a different shift; "
+        "here, a seed gives the random numbers of one sequence. The authors' table ends at 5000 "
+        "positions."
     ),
     inverse=no_guesses,
 )

@@ -28,7 +28,7 @@ _LARGEST_SIDE = 32768
 WindowSize = Annotated[
     tuple[int, ...],
     Param(
-        "rows x columns of a window; one number is a square",
+        "rows x columns of a window; a single number means a square window",
         minimum=1,
         maximum=_LARGEST_SIDE,
         separator="x",
@@ -134,7 +134,7 @@ def swin(
         "weights=FILE:PREFIX names the tensors of a checkpoint, such as "
         "encoder.layers.0.blocks.0.attention.self.continuous_position_bias_mlp or "
         "layers.0.blocks.0.attn.cpb_mlp. Without a file, all weights are random. posenc computes"
-        " the network in float64. A side of length 1 divides by 1."
+        " the network in float64. For a side of length 1, the divisor is 1."
     ),
     weights=WeightsShape(
         "hidden",
@@ -242,7 +242,7 @@ def fire(
     ] = 0,
     weights: WeightsFile = None,
 ) -> BucketBias:
-    """FIRE: a small network computes the bias from the distance, normalized by the position.
+    """FIRE: a small network computes the bias from the distance over the query's position.
 
     >>> content = fire.bind({"heads": 2}).content
     >>> content.by, content.weights.rows, content.weights.columns

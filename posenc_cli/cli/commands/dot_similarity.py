@@ -65,8 +65,8 @@ def dot_similarity(
             "--content",
             known=CONTENTS,
             help="for rotary schemes, q and k before the rotation: ones|random|independent; "
-            "random: q and k are the same normal vector; independent: q and k are independent normal "
-            "vectors, and posenc shows the mean and standard deviation of S; repeatable "
+            "random: q and k are the same normal vector; independent: q and k are independent "
+            "normal vectors, and posenc shows the mean and standard deviation of S; repeatable "
             "[default: ones]",
         ),
     ] = None,

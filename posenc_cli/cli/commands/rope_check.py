@@ -210,9 +210,9 @@ def rope_check(
 
     With --impl, posenc passes what the function's signature asks for: vectors, plus positions, an
     offset or the reference's tables. The first calls use float32 arrays. --verbose shows the calls.
-    The function runs in its own environment, for at most 5 minutes per call. Without --len, posenc checks about
-    100 positions, up to 131071; with RoPE scaling, up to the extended context. Positions are whole
-    numbers from 0.
+    The function runs in its own environment, for at most 5 minutes per call. Without --len, posenc
+    checks about 100 positions, up to 131071; with RoPE scaling, up to the extended context.
+    Positions are whole numbers from 0.
 
     --tol bfloat16 does not detect errors smaller than one rounding to bfloat16 (0.4%): an attention
     factor that is 0.3% too large passes. If the subject cannot be read or crashes, the status is 2

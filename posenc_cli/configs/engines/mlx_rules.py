@@ -427,7 +427,7 @@ DIFFERENCES = (
         NAME,
         "container",
         SCALED,
-        "reads base and rotary share of each layer number; scales only the layer types in "
+        "reads a base and a rotary share for each layer; scales only the layer types in "
         "yarn_only_types (default: all)",
         f"{_MLX}/step3p5.py",
         mlx_step,

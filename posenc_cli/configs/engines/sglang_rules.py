@@ -87,7 +87,7 @@ WITH_SCALING = frozenset(
 )
 """Models whose class passes the rope object to the common rotations."""
 WHOLE_BASE = frozenset({"granitemoe", "llama4_text", "mixtral", "phimoe", "starcoder2"})
-"""Models whose class truncates the base to an integer."""
+"""Models whose class drops the fractional part of the base."""
 WITHOUT_HEAD_DIM = frozenset(
     {
         *("cohere", "cohere2", "exaone4", "granitemoe", "lfm2_moe", "mixtral", "olmo", "olmo2"),
@@ -428,7 +428,7 @@ DIFFERENCES = (
         NAME,
         "base",
         SCALED | LONGROPE,
-        "truncates the base to an integer",
+        "drops the fractional part of the base",
         f"{_SGLANG}/models/{{model}}.py",
         lambda r: {"base": float(int(r.params["base"]))},
         WHOLE_BASE,
@@ -493,7 +493,7 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         YARN,
-        "reads attn_factor instead of attention_factor; also uses an mscale of 0",
+        "reads attn_factor instead of attention_factor; uses mscale even if it is 0",
         f"{_SGLANG}/layers/rotary_embedding/yarn.py",
         lambda r: amplitude_of_both(r, stated(r, "attn_factor", "entry") or 1.0),
         WITH_SCALING | {"step3p5"},

@@ -219,7 +219,7 @@ DIFFERENCES = (
         NAME,
         "base",
         frozenset({"rope"}),
-        "prefers top-level rope_theta if rope_parameters has no other keys",
+        "prefers top-level rope_theta if rope_parameters has no key besides rope_theta",
         f"{_CONFIG}/pyexecutor/config_utils.py",
         tensorrt_base,
         TYPED - _KEEPING_SHARE,

@@ -198,7 +198,7 @@ def _differences_of_span(runtime: str) -> tuple[RuntimeDifference, ...]:
         runtime,
         "scaling",
         YARN,
-        "reads rope_scaling: null as no scaling",
+        "treats a null rope_scaling as no scaling",
         f"{folder}/models/gpt_oss/configuration_gpt_oss.py",
         null_is_plain,
         frozenset({"gpt_oss"}),

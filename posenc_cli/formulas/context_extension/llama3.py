@@ -126,7 +126,10 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         "λ < L/high_freq_factor; f/factor where λ > L/low_freq_factor; between them "
         "((1 − t)/factor + t) · f, t = (L/λ − low_freq_factor)/(high_freq_factor − low_freq_factor)"
     ),
-    convention="The defaults are Llama 3.1's, except for Llama's base 500000 and layout half.",
+    convention=(
+        "The defaults are those of Llama 3.1, except for base and layout: Llama uses base=500000 "
+        "and layout=half."
+    ),
     inverse=_inverse,
     mistakes=_mistakes,
 )
@@ -140,12 +143,17 @@ def rope_llama3(
     low_freq_factor: Annotated[
         float,
         Param(
-            "pairs with fewer rotations in the original context are divided by the factor", above=0
+            "the frequencies of pairs with fewer rotations than this in the original context are "
+            "divided by the factor",
+            above=0,
         ),
     ] = 1.0,
     high_freq_factor: Annotated[
         float,
-        Param("pairs with more rotations in the original context keep their frequency", above=0),
+        Param(
+            "pairs with more rotations than this in the original context keep their frequency",
+            above=0,
+        ),
     ] = 4.0,
     original_max_position_embeddings: OriginalContext = 8192,
 ) -> Rotation:

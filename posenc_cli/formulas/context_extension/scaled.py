@@ -342,7 +342,7 @@ def rope_ntk(
     ),
     convention=(
         "This is Hugging Face's rope_type dynamic, which increases the base for the whole "
-        "sequence. vLLM uses n = L · factor for every sequence."
+        "sequence. vLLM 0.11 and SGLang use n = L · factor for every sequence."
     ),
     inverse=_dynamic_inverse,
     mistakes=_dynamic_mistakes,
@@ -387,8 +387,8 @@ def rope_dynamic(
     ),
     convention=(
         "As in Hugging Face and Gemma, pairs span the whole head, low-frequency pairs do not "
-        "rotate, and exponents are divided by the whole dim. partial of rope divides them by the "
-        "rotary dim."
+        "rotate, and exponents are divided by the whole dim. In contrast, partial of rope divides "
+        "them by the rotary dim."
     ),
     inverse=_proportional_inverse,
     mistakes=_proportional_mistakes,
@@ -456,7 +456,7 @@ def _taper(xp: Any, pairs: int, clipped: int) -> Any:
         "c = min(clipped, n) soft: (1 + cos(π · (i − n + c)/(c − 1)))/2, hard: 0"
     ),
     convention=(
-        "In the authors' code, CoPE is clip=soft, and HardClip is clip=hard. Both clip 20 of the"
+        "clip=soft is the authors' CoPE, and clip=hard is their HardClip. Both clip 20 of the"
         " 64 pairs of Llama 3, with base 10^7. Contextual position encoding (Golovneva et al. "
         "2024), also called CoPE, is another encoding, which depends on the content."
     ),
