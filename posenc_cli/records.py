@@ -83,7 +83,7 @@ class Record:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return self._fields() == other._fields()
+        return self is other or self._fields() == other._fields()
 
     def __hash__(self) -> int:
         return hash(self._fields())
