@@ -14,8 +14,9 @@ from benchmarks.machine import installed
 from posenc_cli import catalogue
 from posenc_cli.backends import registry
 from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Plan, Request
-from posenc_cli.numerics.dtypes import REAL_DTYPES, Precision
+from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.positions import Positions
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from posenc_cli.backends.registry import Arithmetic
     from posenc_cli.configs.resolved import Resolved
     from posenc_cli.encoding.engine import Engine
+    from posenc_cli.encoding.precision import Precision
     from posenc_cli.encoding.request import Encoding, Plan, Request
     from posenc_cli.formulas.declare import Scheme
-    from posenc_cli.numerics.dtypes import Precision
 
 DRAWN_TABLE = (
     "has only the size of the table, not its trained values: they are randomly initialized"

@@ -8,8 +8,9 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request
-from posenc_cli.numerics.dtypes import REAL_DTYPES, Precision
+from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.positions import Positions
 
 

@@ -7,9 +7,10 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.encoding.application import Application, GivenVectors, VectorRows, positions_matrix
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.matrix import Matrix
-from posenc_cli.numerics.dtypes import FLOAT64, DType, Precision
+from posenc_cli.numerics.dtypes import FLOAT64, DType
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 

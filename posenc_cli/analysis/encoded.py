@@ -12,9 +12,10 @@ import numpy as np
 
 from posenc_cli.analysis.sampling import CellValues, positions_of
 from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Plan, Request
 from posenc_cli.numerics import exact
-from posenc_cli.numerics.dtypes import FLOAT64, Precision
+from posenc_cli.numerics.dtypes import FLOAT64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from posenc_cli.encoding.engine import Engine, wave_filler
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.scores import score_rule
 from posenc_cli.numerics import exact
-from posenc_cli.numerics.dtypes import FLOAT64, Precision
+from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.records import Record, replace
 

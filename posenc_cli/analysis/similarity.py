@@ -33,11 +33,12 @@ from posenc_cli.analysis.profile import (
 )
 from posenc_cli.encoding.arrays import BLOCK_BYTES, position_array, repeated_rows, sliding_rows
 from posenc_cli.encoding.engine import Engine, threads_for
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.scores import score_rule, scores_between
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.files.source import without_leading_ones
-from posenc_cli.numerics.dtypes import FLOAT64, DType, Precision
+from posenc_cli.numerics.dtypes import FLOAT64, DType
 from posenc_cli.numerics.rounding import narrow
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace

@@ -33,13 +33,14 @@ from posenc_cli.configs import library
 from posenc_cli.encoding import blocks as block_rules
 from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Plan, Request, check_domain
 from posenc_cli.encoding.resizing import Resizing, Sides
 from posenc_cli.encoding.scores import score_rule, scores_of_heads
 from posenc_cli.formulas.alibi import SlopesRule, exact_slopes
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.formulas.learned import METHODS, RESIZE_ARITHMETICS, Method, ResizeArithmetic
-from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES, Precision
+from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.memory import LRUCache
 from posenc_cli.records import replace
 from posenc_cli.rotary.lengths import depends_on_length

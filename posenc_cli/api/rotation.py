@@ -24,9 +24,10 @@ from posenc_cli.api.arrays import array_like, format_of_result, is_array, loaded
 from posenc_cli.api.encoding import fill_values, warn_of_doubts
 from posenc_cli.backends.registry import ARITHMETICS, Arithmetic
 from posenc_cli.encoding.application import rotated_pair
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.frameworks import format_name, framework_of, is_traced, namespace_of
-from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES, Precision
+from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.memory import large_or_small
 from posenc_cli.records import Record, replace
 

@@ -176,6 +176,8 @@ def _irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
             "the result for a row must be the weighted sum of the results for unit vectors",
             "results for vectors are not the sum of the results for unit vectors",
         )
+    elif not trial.function.form.from_zero:
+        yield from _dependences_on_rows(trial)
 
 
 def _differing_rows(trial: FunctionTrial, values: NumberArray) -> str:
@@ -191,6 +193,20 @@ def _differing_rows(trial: FunctionTrial, values: NumberArray) -> str:
         f"at {places}, results for vectors differ from the sums over their unit vectors, by up to "
         f"{off:.2g}"
     )
+
+
+def _dependences_on_rows(trial: FunctionTrial) -> Iterator[Irregularity]:
+    """Yield dependences of a row's result on other rows or on their order."""
+    x, positions, expected = trial.x, trial.positions, trial.expected
+    backward = trial.call(x[::-1], positions[::-1])[::-1]
+    if vectors_differ(backward, expected):
+        evidence = "depends on the order of the rows, not on their positions alone"
+        yield Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
+    ends = [0, positions.size - 1]
+    alone = np.concatenate([trial.call(x[[k]], positions[[k]]) for k in ends])
+    if vectors_differ(alone, expected[ends], alike_at(trial.function, int(positions.max()))):
+        evidence = "depends on the number of rows, not on their positions alone"
+        yield Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
 
 
 NO_MAP = "the result for a row depends on more than the row and its position"

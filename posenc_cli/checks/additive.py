@@ -27,10 +27,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.scores import score_rule, scores_of_heads
 from posenc_cli.formulas.declare import BucketBias, PairRule
 from posenc_cli.inference.codes import FindingName, SubjectKind
-from posenc_cli.numerics.dtypes import FLOAT64, Precision
+from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.rotary.findings import Finding
 from posenc_cli.rotary.verdict import Report
 

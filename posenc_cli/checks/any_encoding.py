@@ -17,12 +17,13 @@ from posenc_cli.checks.expected import Form, ValuePlaces
 from posenc_cli.checks.subjects import ValueRequest, ValueSubject, read_subject
 from posenc_cli.checks.values import ValueReport, value_report
 from posenc_cli.encoding.arrays import position_array
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.reading import Loaded
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.inference.tolerance import unit
-from posenc_cli.numerics.dtypes import FLOAT64, Precision
+from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 

@@ -16,6 +16,7 @@ from posenc_cli.budget import COMPUTED_CELLS, check_size
 from posenc_cli.calls.roles import TABLES
 from posenc_cli.calls.signature import CallRequest
 from posenc_cli.checks.queries_and_keys import report_of_both
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.inference.codes import Cause, FindingName
@@ -25,7 +26,7 @@ from posenc_cli.inference.reference import (
     text_encoding,
     video_encoding,
 )
-from posenc_cli.numerics.dtypes import FLOAT64, Precision
+from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions, consecutive_ranges
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary import subject as subjects

@@ -16,13 +16,14 @@ from posenc_cli.analysis.sampling import spread
 from posenc_cli.encoding.axial import placed_waves
 from posenc_cli.encoding.blocks import row_rule
 from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding
 from posenc_cli.encoding.scores import score_rule, scores_of_heads
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.alibi import exact_slopes
 from posenc_cli.formulas.declare import Content, RowLookup, Scheme
 from posenc_cli.inference.tolerance import Tolerance, ToleranceRule, rounded_to, smallest, unit
-from posenc_cli.numerics.dtypes import FLOAT64, Precision
+from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.halves import CUT_BFLOAT16, round_to_half
 from posenc_cli.records import Record, fresh, replace
 

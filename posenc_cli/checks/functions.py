@@ -658,7 +658,15 @@ def _candidate_arguments(called: CalledFunction, task: FunctionTask) -> Iterator
             if parameter.default == str(rows) or (rows and takes_positions and required):
                 makes.append(lambda task: task.settings["offset"])  # unused rows of a table
             options.append([(parameter, each) for each in makes])
-    yield from map(list, product(*options))
+    for chosen in product(*options):
+        names = {parameter.name for parameter, _ in chosen}
+        gap = next((at for at, each in enumerate(parameters) if each.name not in names), None)
+        positional_only = {each.name for each in parameters[gap:] if each.kind == "POSITIONAL_ONLY"}
+        yield [
+            (parameter, make)
+            for parameter, make in chosen
+            if gap is None or parameter.name not in positional_only
+        ]
 
 
 def _other_arguments(name: str, task: FunctionTask, required: bool) -> list[Make]:

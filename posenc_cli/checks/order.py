@@ -32,13 +32,14 @@ import numpy as np
 from posenc_cli.analysis.head_patterns.regression import softmax
 from posenc_cli.budget import HELD_VALUES, REPEATED_COLUMNS, check_size
 from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, encoding_of_side
 from posenc_cli.encoding.scores import score_rule, scores_of_heads
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import compute
-from posenc_cli.numerics.dtypes import FLOAT64, Precision
+from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import whole_number
 from posenc_cli.records import Record
 

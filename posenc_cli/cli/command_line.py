@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from posenc_cli.cli.choosing import MAKERS
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import OWN, Declared, OptionGroup
+from posenc_cli.cli.options import OWN, DeclaredOption, OptionGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -161,9 +161,9 @@ def text_type(option: Parameter) -> Any:
     return next((texts for plain, texts in READ_AS.items() if plain in kinds), str)
 
 
-def declared_of(parameter: Parameter) -> Declared:
+def declared_of(parameter: Parameter) -> DeclaredOption:
     """Return the declaration of an option."""
-    declared: Declared = parameter.annotation.__metadata__[0]
+    declared: DeclaredOption = parameter.annotation.__metadata__[0]
     return declared
 
 

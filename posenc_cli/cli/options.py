@@ -32,7 +32,7 @@ ALIASES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "fl
 """Common short names of number formats."""
 
 
-class Declared:
+class DeclaredOption:
     """An option, or an argument without flags: how its text is parsed, and Typer's settings."""
 
     def __init__(
@@ -63,12 +63,12 @@ def option(
             "autocompletion": completed_from(known),
             **settings,
         }
-    return Declared(flags, settings, parse and partial(parse, max(flags, key=len)))
+    return DeclaredOption(flags, settings, parse and partial(parse, max(flags, key=len)))
 
 
 def argument(metavar: str, **settings: Any) -> Any:
     """Return the ``Annotated`` metadata of an argument; ``settings`` go to Typer."""
-    return Declared((), {"metavar": metavar, **settings})
+    return DeclaredOption((), {"metavar": metavar, **settings})
 
 
 def refuse(given: Mapping[str, object], why: str, *, hint: str | None = None) -> None:

@@ -18,11 +18,11 @@ from posenc_cli.budget import COMPUTED_CELLS, check_size
 from posenc_cli.comparison.difference import Difference, Operand, difference
 from posenc_cli.configs import library
 from posenc_cli.encoding.engine import Engine, threads_for
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Plan, Request
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.inference.tolerance import real_format
 from posenc_cli.numerics import exact
-from posenc_cli.numerics.dtypes import Precision
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, fresh, replace
 from posenc_cli.rotary.lengths import LengthRule, depends_on_length, length_rule

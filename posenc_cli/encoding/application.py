@@ -23,6 +23,7 @@ from posenc_cli.encoding.arrays import position_blocks
 from posenc_cli.encoding.axial import placed_waves
 from posenc_cli.encoding.blocks import formula_rows, row_rule
 from posenc_cli.encoding.growing import PAIR_MARGIN, GrowingCells
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.weights import DrawnTable
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.files.reading import read_vectors
@@ -39,15 +40,7 @@ from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.numerics import bounded, exact
 from posenc_cli.numerics.bounded import Bounded
 from posenc_cli.numerics.double_double import fast_two_sum, two_sum
-from posenc_cli.numerics.dtypes import (
-    BFLOAT16,
-    FLOAT32,
-    FLOAT64,
-    INT64,
-    REAL_DTYPES,
-    DType,
-    Precision,
-)
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT64, REAL_DTYPES, DType
 from posenc_cli.numerics.fixed_point import CosOrSin, exact_sum
 from posenc_cli.numerics.memory import LRUCache
 from posenc_cli.numerics.phasors import Phasors

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from posenc_cli.backends.registry import Arithmetic
+    from posenc_cli.encoding.precision import Precision
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals, StoredRows, StoredValues
-    from posenc_cli.numerics.dtypes import Precision
     from posenc_cli.positions import Positions
 
     RowRule = Callable[[Integers], StoredRows]

@@ -20,9 +20,9 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from posenc_cli.encoding.precision import Precision
     from posenc_cli.formulas.declare import Bound, Content, RowLookup, Scheme, Waves
     from posenc_cli.numerics.arrays import StoredArray, StoredRows
-    from posenc_cli.numerics.dtypes import Precision
 
 _COMPLEX = {FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}
 

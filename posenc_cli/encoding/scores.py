@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from posenc_cli.encoding.engine import Engine
+    from posenc_cli.encoding.precision import Precision
     from posenc_cli.formulas.buckets import BucketRule
     from posenc_cli.numerics.arrays import (
         Flags,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
         StoredRows,
         StoredValues,
     )
-    from posenc_cli.numerics.dtypes import Precision
     from posenc_cli.positions import Positions
 
     ScoreRule = Callable[[int, Integers], StoredValues]

@@ -18,6 +18,7 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.analysis.encoded import rows_at, scores_at, turns_at
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request, encoding_of_side
 from posenc_cli.encoding.scores import network_coordinates, score_indices
 from posenc_cli.errors import InvalidInput
@@ -25,7 +26,7 @@ from posenc_cli.experiments.request import CLIP, LINEAR, OF_THE_MODEL, EncodingR
 from posenc_cli.formulas.context_extension.stretches import NONE, STRETCHES, UNSTRETCHED
 from posenc_cli.formulas.declare import Bias, BucketBias, Content, Network, Rows, Scheme, Weights
 from posenc_cli.formulas.tables import paired_columns
-from posenc_cli.numerics.dtypes import FLOAT64, Precision
+from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions, range_texts
 from posenc_cli.records import Record
 

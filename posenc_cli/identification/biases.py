@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.scores import score_rule
 from posenc_cli.files.source import release
 from posenc_cli.formulas.alibi import alibi, rules_of
@@ -31,7 +32,7 @@ from posenc_cli.inference.trial import (
     compare_rows,
     formats_of,
 )
-from posenc_cli.numerics.dtypes import FLOAT64, DType, Precision
+from posenc_cli.numerics.dtypes import FLOAT64, DType
 from posenc_cli.numerics.rounding import narrow, round_to, widen
 from posenc_cli.positions import LARGEST_POSITION
 from posenc_cli.records import Record, replace

@@ -26,6 +26,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from posenc_cli.formulas.declare import Content
     from posenc_cli.numerics.arrays import (
         ComplexRows,
         Flags,
@@ -91,6 +92,12 @@ class View(Record):
         """Return what the pairs hold of points on the unit circle: all, the cosine or the sine."""
         return {"cos": points.real, "sin": points.imag}.get(self.function, points)
 
+    def places(self, width: int) -> dict[str, Integers]:
+        """Return the columns of each pair's sine and cosine in a sinusoidal matrix."""
+        halves = _halves(self.columns, width, self.odd, self.shares)
+        named = ("sin", "cos") if self.order == "sin-first" else ("cos", "sin")
+        return dict(zip(named, halves, strict=True))
+
 
 def _halves(
     columns: str, width: int, odd: str = "error", shares: tuple[int, ...] = ()
@@ -108,6 +115,21 @@ def _halves(
     share = np.repeat(shares, shares)  # (pairs,)
     first = pair + np.repeat(np.cumsum(shares), shares) - share
     return first, first + share
+
+
+def reads_columns(view: View, content: Content, width: int) -> bool:
+    """Return whether a sinusoidal matrix has its sines and cosines in the columns of a view."""
+    waves = content.waves
+    if waves is None or waves.count < view.count or content.width != width:
+        return False
+    places = {function: np.full(waves.count, -1) for function in ("sin", "cos")}
+    for placement in content.columns().placements:
+        if placement.function != "zero":
+            columns = np.arange(width)[placement.columns]
+            of_waves = np.arange(waves.count)[placement.waves][: columns.size]
+            places[placement.function][of_waves] = columns[: of_waves.size]
+    read = view.places(width)
+    return all(np.array_equal(places[name][: view.count], read[name]) for name in read)
 
 
 def real_matrix(evidence: Evidence) -> RealRows | None:
@@ -408,7 +430,7 @@ def _stacks(evidence: Evidence) -> Iterator[Evidence]:
         if array.shape[axis] == 2:
             cos, sin = np.moveaxis(array, axis, 0)
             if _on_circles(cos, sin, evidence.rounding):
-                yield _inner_evidence(evidence, (cos, sin), f"cosines and sines along axis {axis}")
+                yield _inner_evidence(evidence, (cos, sin), f"two tables along axis {axis}")
 
 
 def _rotation_matrices(evidence: Evidence) -> Iterator[Evidence]:

@@ -18,6 +18,7 @@ import numpy as np
 from posenc_cli import catalogue
 from posenc_cli.encoding import blocks
 from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.fitting import spread
@@ -31,7 +32,7 @@ from posenc_cli.inference.tolerance import (
     unit,
 )
 from posenc_cli.numerics import exact
-from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64, REAL_DTYPES, DType, Precision
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64, REAL_DTYPES, DType
 from posenc_cli.numerics.rounding import narrow, round_to, widen
 from posenc_cli.records import Record, fresh, replace
 

@@ -19,11 +19,12 @@ from posenc_cli.budget import check_size
 from posenc_cli.checks.expected import Change, Expected, ValuePlaces
 from posenc_cli.checks.known_bugs.rotations import ROUNDINGS, Rotated, rotated_vectors
 from posenc_cli.checks.search import changes_of
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.weights import DrawnTable
 from posenc_cli.errors import InvalidInput, PosencError
 from posenc_cli.inference.reference import Reference, encoding_text
 from posenc_cli.inference.tolerance import FUNCTIONS, PER_ANGLE, ToleranceRule, smallest, unit
-from posenc_cli.numerics.dtypes import FLOAT32, DType, Precision
+from posenc_cli.numerics.dtypes import FLOAT32, DType
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.positions import Positions, consecutive_ranges
 from posenc_cli.records import Record, replace

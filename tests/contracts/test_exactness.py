@@ -15,11 +15,12 @@ import pytest
 
 from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Bias, Rotation, Waves, bias, rotary
 from posenc_cli.numerics import exact
-from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES, Precision
+from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 from tests.contracts.test_schemes import SMALL, every_scheme

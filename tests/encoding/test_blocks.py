@@ -11,10 +11,11 @@ from posenc_cli import catalogue
 from posenc_cli.encoding import blocks
 from posenc_cli.encoding.blocks import row_rule
 from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.encoding.scores import score_rule
 from posenc_cli.formulas.declare import Sinusoids, Waves, absolute
-from posenc_cli.numerics.dtypes import FLOAT64, Precision
+from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.positions import Positions
 

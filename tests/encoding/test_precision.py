@@ -7,8 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput
-from posenc_cli.numerics.dtypes import REAL_DTYPES, Precision
+from posenc_cli.numerics.dtypes import REAL_DTYPES
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 

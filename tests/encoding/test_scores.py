@@ -7,9 +7,10 @@ import pytest
 
 from posenc_cli.encoding import scores
 from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.formulas.declare import Bias, bias
-from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, Precision
+from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.positions import Positions
 
 

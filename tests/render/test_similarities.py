@@ -8,8 +8,9 @@ from posenc_cli import catalogue
 from posenc_cli.analysis.similarity import similarity
 from posenc_cli.analysis.verdict import verdict
 from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request
-from posenc_cli.numerics.dtypes import FLOAT64, Precision
+from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 from posenc_cli.render.figures.similarities import Judged, similarity_figure

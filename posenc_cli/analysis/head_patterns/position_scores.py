@@ -28,11 +28,12 @@ import numpy as np
 from posenc_cli.analysis.encoded import rows_at, scores_at, turns_at
 from posenc_cli.analysis.head_patterns.regression import LinearScores
 from posenc_cli.budget import HELD_VALUES, REPEATED_COLUMNS, check_size
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request, encoding_of_side
 from posenc_cli.encoding.scores import score_indices
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import BucketBias, Content, Network, Scheme
-from posenc_cli.numerics.dtypes import FLOAT64, Precision
+from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record
 

@@ -25,8 +25,9 @@ from posenc_cli.analysis.sampling import Points
 from posenc_cli.analysis.similarity import rows_of, rows_of_array
 from posenc_cli.budget import HELD_VALUES, REPEATED_COLUMNS, check_size
 from posenc_cli.encoding.arrays import position_array, rows_a_block
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.scores import score_rule, scores_of_heads
-from posenc_cli.numerics.dtypes import FLOAT64, DType, Precision
+from posenc_cli.numerics.dtypes import FLOAT64, DType
 from posenc_cli.numerics.rounding import narrow
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, fresh, replace

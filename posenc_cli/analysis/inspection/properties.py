@@ -47,11 +47,12 @@ from posenc_cli.analysis.similarity import (
 )
 from posenc_cli.analysis.verdict import Verdict, verdict
 from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.encoding.scores import scores_between
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics import exact
-from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64, DType, Precision
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64, DType
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 

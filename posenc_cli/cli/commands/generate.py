@@ -11,9 +11,10 @@ from posenc_cli.cli.choosing import LikeChoice, at_first_positions
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Head, TableName, number_format_option, option
 from posenc_cli.cli.subjects import MatrixOutput
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.formats import DEFAULT_OF_SEVERAL, FORMATS, Saved, format_of, save
-from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES, DType, Precision
+from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES, DType
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ def inspect(
     verbose: Verbose = False,
     output: CheckOutput,
 ) -> int:
-    """Report properties of encodings, each proved or measured.
+    """Report properties of encodings, proved or measured.
 
     A property is proved if it follows from the scheme's definition at all positions. Otherwise
     posenc measures it over the model's context, or over 512 rows if there is no model. For a rotary

@@ -14,9 +14,10 @@ from posenc_cli.analysis.encoded import blocks_at, wavelengths_of
 from posenc_cli.analysis.sampling import Points, PositionAxis, positions_of, spread
 from posenc_cli.analysis.spectrum import context_of
 from posenc_cli.budget import check_size
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.tables import paired_columns
-from posenc_cli.numerics.dtypes import FLOAT64, Precision
+from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record, replace
 from posenc_cli.render.figure import Curve, Curves, Panels
 from posenc_cli.render.figures.encoded import sourced, title_of

@@ -22,9 +22,10 @@ from posenc_cli.analysis.sampling import (
     wavelengths_by_values,
 )
 from posenc_cli.budget import REPEATED_COLUMNS, check_size
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput, printable_text, quoted_name, sizes_text
 from posenc_cli.formulas.parameters import Parameter, as_text
-from posenc_cli.numerics.dtypes import FLOAT64, Precision
+from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 from posenc_cli.render.figure import (

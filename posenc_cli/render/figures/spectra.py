@@ -21,8 +21,9 @@ from posenc_cli.analysis.spectrum import (
     wave_spectrum,
 )
 from posenc_cli.budget import REPEATED_COLUMNS, check_size
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput
-from posenc_cli.numerics.dtypes import FLOAT64, Precision
+from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions, range_texts
 from posenc_cli.records import Record, items_by_key, replace
 from posenc_cli.render.figure import (

@@ -248,7 +248,7 @@ def _slow_text(head: FittedHead, name: str) -> str:
     share = {0.0: "none", 1.0: "all"}.get(head.slow_share) or _share_text(head.slow_share)
     return (
         f"{name}, {head.target.name}: {slow} of {len(head.pairs)} wavelengths exceed "
-        f"{head.trained} (these pairs have {share} of the squared amplitude)"
+        f"{head.trained} ({share} of the squared amplitude)"
     )
 
 
