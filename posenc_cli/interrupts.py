@@ -31,19 +31,6 @@ def handle() -> None:
             signal.signal(number, _end)
 
 
-def handled() -> bool:
-    """Return whether this process is posenc's own: its signals are handled here."""
-    return signal.getsignal(signal.SIGTERM) is _end
-
-
-def restore() -> None:
-    """Handle signals as a new Python does; for a copy of this process that runs other code."""
-    for number in SIGNALS:
-        if signal.getsignal(number) is _end:
-            is_interrupt = number == signal.SIGINT
-            signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
-
-
 def clean_up_by(cleanup: "Callable[[], object]") -> None:
     """Call ``cleanup`` before a signal ends the process.
 

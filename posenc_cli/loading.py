@@ -13,16 +13,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-RUN: list[str] = []
-"""The names of the user code that this process has run."""
-
-
 def object_named(target: str) -> Any:
     """Return the object that ``module:name`` or ``file.py:name`` names; run a changed file again.
 
     Raises: what the code raises; AttributeError if it has no such name.
     """
-    RUN.append(target)
     place, _, name = target.rpartition(":")
     if place.endswith(".py"):
         module = _module_of(place)

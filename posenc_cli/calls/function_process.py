@@ -16,19 +16,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from posenc_cli import interrupts
 from posenc_cli.calls import worker
 from posenc_cli.calls.called_function import CalledFunction, Crash
-from posenc_cli.calls.interpreter import (
-    TOO_OLD,
-    can_copy_process,
-    chosen_python,
-    run_in_copy,
-    worker_command,
-)
+from posenc_cli.calls.interpreter import TOO_OLD, chosen_python, worker_command
 from posenc_cli.calls.onnx import Refused
 from posenc_cli.errors import (
     InvalidInput,
@@ -40,7 +33,7 @@ from posenc_cli.errors import (
 from posenc_cli.transaction import note_code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from posenc_cli.calls.payloads import Payload
     from posenc_cli.calls.signature import CallRequest
@@ -84,6 +77,9 @@ _MOST_STDERR = 200
 _PIPE = 1 << 20
 """Bytes of a pipe's buffer; with fewer, both processes wait for each other more often."""
 
+_LARGE_ARRAYS = {f"MALLOC_{name}_THRESHOLD_": str(1 << 30) for name in ("MMAP", "TRIM")}
+"""Settings that keep memory of arrays for the next call; new pages cost more than arithmetic."""
+
 
 class Silence(Exception):
     """A process that sends nothing more: it has ``ended`` with this status, or is alive (None)."""
@@ -103,17 +99,12 @@ class Exchange:
     The group protects it from Ctrl-C, and lets all processes that it started be ended with it.
     ``command`` returns the command line for a descriptor, which the program makes its standard
     error. Until then its standard error is kept, because the program may not be the expected one.
-    With ``copied``, a copy of this process runs that in place of the program, and never returns.
     """
 
-    def __init__(
-        self,
-        command: Callable[[int], Sequence[str]],
-        copied: Callable[[int, Mapping[str, str]], NoReturn] | None = None,
-    ) -> None:
+    def __init__(self, command: Callable[[int], Sequence[str]]) -> None:
         interrupts.clean_up_by(self.end)
         self._early_stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end
-        spoken, environment = os.dup(2), {**_ONE_THREAD, **os.environ}
+        spoken = os.dup(2)
         try:
             self._process = subprocess.Popen(
                 command(spoken),
@@ -123,8 +114,7 @@ class Exchange:
                 bufsize=0,
                 process_group=0,
                 pass_fds=[spoken],
-                env=environment,
-                preexec_fn=copied and partial(copied, spoken, environment),  # noqa: PLW1509
+                env={**_ONE_THREAD, **_LARGE_ARRAYS, **os.environ},
             )
         finally:
             os.close(spoken)
@@ -267,7 +257,6 @@ class FunctionProcess(CalledFunction):
         note_code("--impl", target)
         python = chosen_python(asked.python, place)
         super().__init__(target, reference, asked, python=python, context=context)
-        self._copies = asked.python is None and python == sys.executable
         self._number = 0
         self._hung = False
         self._exchange: Exchange | None = None
@@ -283,11 +272,9 @@ class FunctionProcess(CalledFunction):
         Raises: InvalidInput, Unavailable.
         """
         flag = f"--python {quoted_name(self.python)}"
-        copied = self._copies and can_copy_process()
         try:
             self._exchange = Exchange(
-                lambda stderr: worker_command(self.python, self.target, stderr=stderr),
-                partial(run_in_copy, self.target) if copied else None,
+                lambda stderr: worker_command(self.python, self.target, stderr=stderr)
             )
         except OSError as error:
             raise Unavailable(f"{flag} cannot be run: {error.strerror or error}") from None

@@ -51,14 +51,10 @@ _RENEWED = 79
 _PARENT_DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of Linux's prctl."""
 
-_MALLOC_THRESHOLDS = (-1, -3)
-"""M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc's mallopt."""
-
 
 def main(target: str, find: Callable[[str], Any]) -> None:
     """Answer requests about the function ``target`` until there are no more; ``find`` loads it."""
     requests, answers = open_private_pipes()
-    keep_memory()
     process = os.getpid()
     end_with_parent(requests.fileno(), answers.fileno())
     greet(answers)
@@ -157,14 +153,6 @@ def open_private_pipes() -> tuple[BinaryIO, BinaryIO]:
     os.dup2(2, 1)
     sys.stdin, sys.stdout = open(0, closefd=False), sys.stderr  # noqa: SIM115
     return requests, answers
-
-
-def keep_memory() -> None:
-    """Keep memory of arrays for the next call; new pages cost more than arithmetic."""
-    library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):  # glibc
-        for threshold in _MALLOC_THRESHOLDS:
-            library.mallopt(threshold, 1 << 30)
 
 
 def end_with_parent(requests: int, answers: int) -> None:

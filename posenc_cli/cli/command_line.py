@@ -113,7 +113,7 @@ def _value_of_flag(kind: Any, value: list[str] | None, rest: Iterator[str]) -> A
     if get_origin(kind) is tuple:
         pair = tuple(text for _, text in zip(get_args(kind), rest, strict=False))
         return pair if value is None and len(pair) == len(get_args(kind)) else None
-    return value[0] if value else next(rest, None)
+    return (value[0] or None) if value else next(rest, None)
 
 
 def command_options(function: Callable[..., Any]) -> dict[str, tuple[Parameter, str]]:

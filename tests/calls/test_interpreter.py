@@ -39,30 +39,6 @@ def of_threads(x, positions):
     assert os.environ["OMP_NUM_THREADS"] == os.environ.get("MARK", "1")
     return f(x, positions)
 """
-STATE = """
-import decimal, gc, json, locale, os, signal, sys, threading, warnings
-import numpy as np
-from mine import f
-state = {
-    "signals": {n: repr(signal.getsignal(n)) for n in signal.valid_signals() - {9, 19, 32, 33}},
-    "warnings": repr(warnings.filters), "collected": gc.isenabled(), "path": sys.path,
-    "environment": dict(sorted(os.environ.items())), "folder": os.getcwd(), "mask": os.umask(18),
-    "files": sorted(os.listdir("/proc/self/fd")), "threads": threading.active_count(),
-    "streams": [
-        (name, text.fileno(), text.encoding, text.errors, text.line_buffering, text.closed)
-        for name in ("stdout", "stderr", "__stderr__")
-        for text in [getattr(sys, name)]
-    ],
-    "input": sys.stdin.read(), "main": sorted(name for name in vars(sys.modules["__main__"])
-        if name in ("__file__", "__spec__", "entry_point") and vars(sys.modules["__main__"])[name]),
-    "decimal": repr(decimal.getcontext()), "numpy": np.geterr(), "hook": repr(sys.excepthook),
-    "locale": locale.getlocale(), "deep": sys.getrecursionlimit(),
-}
-with open(os.environ["STATE"], "w") as file:
-    json.dump(state, file)
-with open(os.environ["STATE"] + ".loaded", "w") as file:
-    file.write(str("posenc_cli" in sys.modules))
-"""
 PYENV = sorted(Path("~/.pyenv/versions").expanduser().glob("3.*/bin/python"))
 
 
@@ -206,19 +182,6 @@ def test_the_worker_needs_nothing_but_python_3_8():
     beside = {"posenc_cli.frameworks", "posenc_cli.calls.onnx"}
     graphs = {"onnx", "onnxruntime"}
     assert imported - sys.stdlib_module_names == {"numpy", "torch"} | beside | graphs
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="posenc copies its process on Linux only")
-def test_a_copy_of_posenc_gives_a_function_what_a_new_python_does(script, posenc, tmp_path):
-    (tmp_path / "state.py").write_text(STATE)
-    states, copied = [], []
-    for which in ([], ["--python", sys.executable]):
-        ran = posenc(*CHECK, "--impl", "./state.py:f", *which, env={"STATE": "state"})
-        assert ran.returncode == 0, ran.stderr
-        states.append(json.loads((tmp_path / "state").read_text()))
-        copied.append((tmp_path / "state.loaded").read_text())
-    assert states[0] == states[1]
-    assert copied == ["True", "False"]
 
 
 @pytest.mark.slow

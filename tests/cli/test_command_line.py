@@ -37,6 +37,7 @@ UNUSUAL = {
     "no value": ["heatmap", "-s", "rope", "-l"],
     "half a pair": ["rope-check", "-s", "rope", "--tables", "cos.npy"],
     "an empty text": ["heatmap", "-s", "rope", "--out", ""],
+    "an empty text after =": ["heatmap", "-s", "rope", "--out="],
     "an argument too many": ["identify", "a.npy", "b.npy", "c.npy"],
     "an argument too few": ["identify"],
     "the end of options": ["identify", "--", "a.npy"],

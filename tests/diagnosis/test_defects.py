@@ -156,6 +156,29 @@ def test_half_tables_of_twice_the_width_are_no_full_tables_whatever_their_base()
     assert cause.message == "the tables rotate 32 pairs (32 columns); the reference rotates 16"
 
 
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize("rows", [15, 700])
+@pytest.mark.parametrize("twice", [False, True])
+def test_tables_that_are_transposed_are_told_so_and_held_against_every_cell(rows, twice):
+    cos, sin = (np.tile(part, (1, 1 + twice)).T for part in tables_at(np.arange(rows)))
+    (first,) = causes_of(cos, sin)
+    assert first.cause == "layout"
+    of = "dimensions" if twice else "pairs"
+    assert first.message.startswith(f"the tables are transposed: rows are {of}")
+    spoiled = cos.copy()
+    spoiled[3, rows // 2] += 0.01
+    assert not any("transposed" in why.message for why in causes_of(spoiled, sin))
+
+
+def test_of_several_explanations_the_one_with_fewest_bugs_comes_first():
+    positions = np.arange(96)
+    frequencies = (10_000.0 ** -(np.arange(16) / 16)).astype(np.float16)
+    angles = (positions[:, None].astype(np.float16) * frequencies).astype(np.float64)
+    causes = causes_of(np.cos(angles), np.sin(angles), rope.reference("rope", dim=32))
+    assert [why.cause for why in causes] == ["inv-freq-precision", "position-precision"]
+    assert "angles" in causes[1].message  # float16 holds all 96 positions
+
+
 def turned(x, positions):
     cos, sin = (np.tile(part, (1, 2)) for part in tables_at(positions))
     half = x.shape[1] // 2
