@@ -116,7 +116,7 @@ def test_a_function_that_gives_no_values_is_invalid(body, words, check):
         ("def f(x, p): return good(x, p) - good(x, p).mean(0)", "results for vectors differ"),
         ("def f(x, p): return good(x, np.random.permutation(p))", "a second call with the same"),
         ("def f(x, p): return good(x, p + (p[0] > p[-1]))", "depends on the order of the rows"),
-        ("def f(x, p): return good(x, p + (len(p) == 1))", "depends on the number of rows"),
+        ("def f(x, p): return good(x, p + (len(p) == 1))", "in a call of 1 row"),
     ],
 )
 def test_a_function_that_is_no_map_of_each_row_fails(body, words, check):
