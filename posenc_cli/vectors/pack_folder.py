@@ -17,6 +17,7 @@ import numpy as np
 from posenc_cli import catalogue
 from posenc_cli.encoding.request import Encoding
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable, quoted_name
+from posenc_cli.examples import READERS, reader_text
 from posenc_cli.files.atomic import new_folder, replacing
 from posenc_cli.files.formats import save
 from posenc_cli.files.matrix import Matrix
@@ -28,7 +29,6 @@ from posenc_cli.numerics.dtypes import FLOAT32, INT64
 from posenc_cli.numerics.rounding import narrow
 from posenc_cli.records import Record, replace
 from posenc_cli.transaction import open_input
-from posenc_cli.vectors.pack_readers import READERS, reader_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -270,7 +270,7 @@ OWN = {
     "render/html/page.py",
     "render/terminal/blocks.py",  # a picture in memory
     "loading.py",  # code, here and in the process of a function
-    "vectors/pack_readers.py",  # programs of posenc's own
+    "examples/__init__.py",  # programs of posenc's own
     "experiments/corpus.py",  # a text of posenc's own
     "experiments/folder.py",  # what runs keep
     "experiments/job_processes.py",  # another process

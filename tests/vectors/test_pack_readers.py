@@ -9,10 +9,10 @@ import subprocess
 import pytest
 
 from posenc_cli.choice import choice_of_schemes
+from posenc_cli.examples import READERS, reader_text
 from posenc_cli.numerics.dtypes import FLOAT32
 from posenc_cli.vectors.pack import VectorPack
 from posenc_cli.vectors.pack_folder import write_pack
-from posenc_cli.vectors.pack_readers import READERS, reader_text
 from tests.processes import PATIENCE
 
 PORTS = {

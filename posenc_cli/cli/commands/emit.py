@@ -20,9 +20,9 @@ from posenc_cli.cli.options import (
     whole_option,
 )
 from posenc_cli.errors import InvalidInput, quoted_name, sizes_text
+from posenc_cli.examples import READERS
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.render.typesetting import Answer
-from posenc_cli.vectors.pack_readers import READERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
