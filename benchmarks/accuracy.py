@@ -33,7 +33,8 @@ HOW = (
     "An error is the largest absolute error of cosines and sines (128 columns, base 500000), "
     "compared with mpmath at {bits} bits. It covers the position in the heading and {count} random "
     "positions among the 1024 before it (seed {seed}). A value is wrong if it is not correctly "
-    "rounded to its number format. The rows “posenc, in …” use `--arithmetic` with this format."
+    "rounded to its number format. The rows “posenc, in …” use `--arithmetic` with the format that "
+    "they name."
 )
 
 Values = Callable[[Sequence[int]], "NDArray[np.float64]"]

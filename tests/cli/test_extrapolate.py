@@ -299,7 +299,12 @@ def test_models_are_trained_kept_and_gone_on_with(trained, call, tmp_path):
 
 def test_the_help_says_what_is_promised(call):
     text = " ".join(call("extrapolate", "--help")[1].split())
-    for said in ("the same bytes", "the printed spread", "has learned", "does not rank encodings"):
+    for said in (
+        "the same bytes",
+        "the printed 95% intervals",
+        "has learned",
+        "does not rank encodings",
+    ):
         assert said in text
     assert re.search(r"--stretch NAMES context extension at test time.*: none\| ?linear", text)
 

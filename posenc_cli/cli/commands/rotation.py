@@ -41,9 +41,9 @@ def rotation(
 ) -> None:
     """Draw how RoPE rotates a vector, pair by pair.
 
-    posenc draws one circle per dimension pair of the layout. It shows the vector (1, 0) rotated by
-    the angles of the first position, the last, and a few in between, and counts the full rotations.
-    posenc shows at most 64 positions. Without --len, it shows the first 16.
+    posenc draws one circle for each dimension pair in --pairs. Each circle shows the vector (1, 0)
+    rotated by the angles of up to 64 positions, from the first to the last. posenc also counts the
+    full rotations. Without --len, it shows the first 16 positions.
 
     Examples:
       posenc rotation -s rope --pairs 0,1,8 --positions 0:16
