@@ -57,8 +57,9 @@ _SAME_ROW = 0.05
 _PROBE_POSITIONS = (7, 3, 40, 41, 100, 9, 1, 77, 20, 5, 2, 11, 30)
 """Positions of the calls that find the form: small, so that any table has them, and unordered."""
 
-_FITS, _ROTATES_ALL, _ROTATES, _HEADS_DIFFER, _KEEPS_LENGTHS, _RUNS = 8, 7, 6, 5, 3, 1
-"""Fitness of a form: perfect; tables rotate all dimensions, but change lengths; few dimensions
+_FITS, _HAS_BUG, _ROTATES_ALL, _ROTATES, _HEADS_DIFFER, _KEEPS_LENGTHS, _RUNS = 9, 8, 7, 6, 5, 3, 1
+"""Fitness of a form: perfect; surely the right one for a function that is wrong in its heads, so
+that no other is tried; tables rotate all dimensions, but change lengths; few dimensions
 rotate, as with narrower tables; heads are rotated differently; only lengths are kept; the call only
 runs. With 1 more, most dimensions change, or lengths change alike in all heads."""
 
@@ -195,7 +196,9 @@ class FormChoice:
             suits = self._try_form(form)
             if suits is not None and (best is None or suits[0] > best.fitness):
                 best = _Found(form, suits[1], suits[0])
-            fits = best is not None and (best.fitness >= _FITS or _rotates_heads(best, form, suits))
+            fits = best is not None and (
+                best.fitness >= _HAS_BUG or _rotates_heads(best, form, suits)
+            )
             if fits or time.monotonic() > deadline:
                 break
         return best
@@ -368,7 +371,7 @@ class FormChoice:
         if not all(alike):
             if not kept or not self._may_be_bug(form, positions, vectors, rotated):
                 return _RUNS
-            return _FITS if form.axes == "bnf" else _HEADS_DIFFER
+            return _HAS_BUG if form.axes == "bnf" else _HEADS_DIFFER
         return self._fitness_of_equal_heads(form, positions, vectors, rotated, kept=kept)
 
     def _fitness_of_equal_heads(
@@ -388,7 +391,7 @@ class FormChoice:
         if not kept:
             equal = (np.ptp(result.values, axis=2).max() <= _ROUNDING for result in rotated)
             if vectors[0].heads > 1 and any(equal):
-                return _FITS
+                return _HAS_BUG
             wide = form.has(*TABLES) and whole and self._rotates_rows(form, vectors, rotated)
             return _ROTATES_ALL if wide else _RUNS + 1
         self._alike = True

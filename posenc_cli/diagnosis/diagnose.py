@@ -1,8 +1,8 @@
-"""Explain why a subject differs from the reference; each claim is compared with every value.
+"""Explain why a subject differs from the reference; each defect is compared with every value.
 
-Each claim predicts the factors of the pairs. It is found on a sample of positions: at every scale,
+Each defect predicts the factors of the pairs. It is found on a sample of positions: at every scale,
 and around the first and the worst wrong ones. Then it is compared with all rows and reported with
-its residual. Claims are tried simplest first: one mistake before two. Anything else is unknown,
+its residual. Defects are tried simplest first: one change before two. Anything else is unknown,
 with its place.
 """
 

@@ -858,3 +858,17 @@ def test_heads_that_all_come_out_as_the_first_are_heads_not_sequences(call, tmp_
     cause = json.loads(out)["cause"]
     assert (status, "heads 2–12 of k" in cause) == (1, True), cause
     assert "sequence" not in cause
+
+
+def test_axes_that_do_not_fit_are_not_replaced_by_those_of_a_wrong_function(call, tmp_path):
+    file = tmp_path / "equal.py"  # every head gets the result of the first
+    file.write_text(
+        textwrap.dedent(GOOD) + "def equal(x, positions):\n"
+        "    first = np.stack([good(each, positions) for each in x[:, :, 0]])\n"
+        "    return np.repeat(first[:, :, None], x.shape[2], axis=2)\n"
+    )
+    asked = ("rope-check", "-s", "rope", "-d", "8", "-l", "64", "--impl", f"{file}:equal")
+    assert call(*asked)[0] == 1
+    status, out, err = call(*asked, "--axes", "nhd")
+    assert (status, out) == (2, "")
+    assert "raised" in err
