@@ -37,8 +37,8 @@ def inspect(
         whole_option(
             "--fit",
             minimum=1,
-            help="fit the linear map on the first N rows; the map takes each row to the next "
-            "[default: 100, or half of all rows]",
+            help="fit the linear-shift map on the first N rows; this map takes each row to the "
+            "next [default: 100, or half of the rows if there are fewer than 200]",
         ),
     ] = None,
     verbose: Verbose = False,

@@ -56,7 +56,7 @@ def resize(
             "--len",
             "-l",
             minimum=1,
-            help="new number of positions, without the --prefix rows",
+            help="new number of positions; the --prefix rows do not count",
         ),
     ] = None,
     grid: Annotated[
