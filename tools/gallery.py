@@ -80,7 +80,7 @@ KNOWN = (
         "dog-bites-man",
         "Without positions, the score of two words does not depend on their order; "
         "with RoPE it does",
-        "an exercise of many courses",
+        "an exercise in many courses",
         "order-check -s rope --plot",
     ),
     Known(
