@@ -465,7 +465,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED,
-        "rotates whole heads, because its converter does not write this model's rotary dim",
+        "rotates whole heads, because its converter does not write the rotary dim of this model",
         f"{_LLAMA_CPP}/blob/master/conversion/{{model}}.py",
         always(partial=None),
         _WITHOUT_ROTARY_DIM,
