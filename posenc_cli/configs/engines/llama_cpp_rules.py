@@ -573,7 +573,7 @@ DIFFERENCES = (
         NAME,
         "base",
         SCALED,
-        "uses base 10000 and no scaling, because its converter writes neither of the two",
+        "uses base 10000 and no scaling, because its converter writes neither a base nor a scaling",
         f"{_LLAMA_CPP}/blob/master/conversion/{{model}}.py",
         llama_cpp_without_base,
         WITHOUT_BASE,
