@@ -320,9 +320,10 @@ def extrapolate(
     """Train small models, and test them at longer lengths.
 
     posenc trains the same small causal transformer for each encoding and seed, at one length. It
-    tests the model at that length and at longer ones. --stretch applies a context extension at test
-    time, without training. The report shows the loss over the last positions of each length, with
-    its 95% interval over seeds. --plot and --picture draw the loss at every position.
+    tests each model at the trained length and at longer lengths. --stretch applies a context
+    extension at test time, without training. The report shows the loss over the last positions of
+    each length, with its 95% interval over seeds. --plot and --picture draw the loss at every
+    position.
 
     posenc judges a model only if it has learned its task at the trained length. On text, its loss
     must be below that of the trigram baseline. On each other task, its accuracy must be at least
