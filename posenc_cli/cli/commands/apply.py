@@ -81,7 +81,7 @@ def apply(
             "--seed",
             minimum=0,
             most=LARGEST_SEED,
-            help="instead of --in: draw --len random vectors x (standard normal) from this seed",
+            help="draw --len random vectors x (standard normal) from this seed, instead of --in",
         ),
     ] = None,
     out_x: Annotated[

@@ -53,8 +53,8 @@ def check(
         option(
             "--buckets",
             metavar="FILE",
-            help="check bucket numbers: of shape (n,), one for each relative position, or "
-            "(queries, keys), one for each pair; for -s t5, deberta, swin, shaw or t5-clipped",
+            help="check bucket numbers; FILE holds one per relative position, (n,), or one per "
+            "pair, (queries, keys); for -s t5, deberta, swin, shaw or t5-clipped",
         ),
     ] = None,
     head: Head = None,
