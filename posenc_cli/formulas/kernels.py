@@ -316,9 +316,9 @@ def _one_per_head(name: str, values: Scalars, heads: int) -> Scalars:
         "with sinusoidal: i = 0 … dim/2 − 1; nemo: i = 1 … dim/2, minus dim/2"
     ),
     convention=(
-        "sinusoidal: the inner product of two rows of the sinusoidal encoding of that dim and "
+        "sinusoidal: the inner product of two rows of the sinusoidal encoding with this dim and "
         "base. nemo: the exponents start at 2/dim, and the bias is 0 at distance 0. The softmax "
-        "removes the constant difference, but not the different exponents."
+        "removes the constant difference, but not the effect of the other exponents."
     ),
     inverse=_sandwich_inverse,
 )
