@@ -31,10 +31,10 @@ PRECISION = 400
 
 HOW = (
     "An error is the largest absolute error of cosines and sines (128 columns, base 500000), "
-    "compared with mpmath at {bits} bits. It covers the position in the heading and {count} random "
-    "positions among the 1024 before it (seed {seed}). A value is wrong if it is not correctly "
-    "rounded to its number format. The rows “posenc, in …” use `--arithmetic` with the format that "
-    "they name."
+    "compared with mpmath at {bits} bits. Each error covers the position in the heading and "
+    "{count} random positions among the 1024 before this position (seed {seed}). A value is wrong "
+    "if it is not correctly rounded to its number format. The rows “posenc, in float64”, “posenc, "
+    "in float32” and “posenc, in bfloat16” use `--arithmetic` with the format in their name."
 )
 
 Values = Callable[[Sequence[int]], "NDArray[np.float64]"]

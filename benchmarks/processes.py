@@ -167,8 +167,10 @@ def startup(sizes: Sizes) -> Section:
             ratio = times.ratio(name, base)
             found.append(Measurement(name, base, ratio, goal=goals.get(name)))
     how = (
-        "The two processes of a row run in turn. Rows with --impl or x.png compare CPU time. In "
-        "rows with x.png, the other process saves an empty figure with matplotlib."
+        "An entry is the time of the process in the first column, divided by the time of the "
+        "process in the column “compared with”. The two processes run in turn. Rows with --impl or "
+        "x.png compare CPU time. “An empty figure” is a process that saves an empty figure with "
+        "matplotlib."
     )
     return Section("Start-up", how, (*found, *_called(sizes), *_pictures(sizes)))
 

@@ -30,9 +30,9 @@ TEXTBOOK_GOALS = {"float32": 3.0, "float64": 10.0}
 
 HOW = (
     "An entry is the time of the library divided by the time of posenc, for a float32 table of "
-    "{rows} × {dim}. posenc computes exact values, on as many threads as the library. Both "
-    "allocate new arrays. In rows with “reusing memory”, both reuse memory. If a library writes "
-    "each value twice, only half of its time counts."
+    "{rows} × {dim}. posenc computes exact values, with the same number of threads as the library. "
+    "posenc and the library allocate new arrays; in rows with “reusing memory”, they reuse their "
+    "arrays. If a library writes each value twice, only half of its time counts."
 )
 
 

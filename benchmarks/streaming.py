@@ -30,11 +30,12 @@ SHARED_MEMORY = Path("/dev/shm")
 DTYPE = "float32"
 GOAL = Goal("at most", 1.9)
 HOW = (
-    "An entry is the time to compute a float32 table of {rows} × {dim} and save it on {place}, as "
-    "`posenc generate` does. It is divided by the time to write as many zeros in blocks of 2^18 "
-    "values. The goal is for two threads, which is the default for a table of this size. The CSV "
-    "file has {text_rows} × {dim} values. Its row compares posenc with `np.savetxt(…, "
-    "fmt='%.9g')`, which writes a finished table."
+    "posenc computes a float32 table of {rows} × {dim} and saves it on {place}, as `posenc "
+    "generate` does. An entry is the time for this, divided by the time to write the same number "
+    "of zeros in blocks of 2^18 values. The goal is for two threads, which is the default for a "
+    "table of this size. The row “np.savetxt” divides the time of `np.savetxt(…, fmt='%.9g')`, "
+    "which writes a finished table, by the time of posenc. Its CSV file has {text_rows} × {dim} "
+    "values."
 )
 
 

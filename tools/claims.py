@@ -141,7 +141,7 @@ CLAIMS = (
     Claim(
         "length",
         "Chi et al. 2023 (Sandwich), arXiv:2212.10356",
-        "ALiBi extrapolates like a window: keys outside it do not matter",
+        "ALiBi extrapolates like a window: keys outside the window do not matter",
         "trained at 512 tokens, window sizes measured by cumulative gradients",
         (Alike(Row("text", "alibi", "window"), _ALIBI, 8),),
     ),
@@ -183,7 +183,7 @@ CLAIMS = (
     Claim(
         "length",
         f"{_BARBERO}, 6.1",
-        "RoPE without its lowest-frequency quarter of pairs is as good at the trained length",
+        "RoPE without the lowest-frequency quarter of its pairs is as good at the trained length",
         "2B parameters, 8192 tokens",
         (Alike(Row("p-rope", "rope-proportional partial=0.75"), _ROPE, 1),),
     ),
@@ -240,7 +240,7 @@ CLAIMS = (
         "stretch",
         "Han et al. 2023 (LM-Infinite), arXiv:2308.16137; Jin et al. 2024 (Self-Extend), "
         "arXiv:2401.01325",
-        "RoPE works at longer lengths if distances are clipped to those of training",
+        "RoPE works at longer lengths if distances are clipped at the trained length",
         "Llama 2, MPT-7B, GPT-J; Mistral, Phi-2, Solar",
         (Rise(_rope("clip"), 2, holds=True), Rise(_rope("clip"), 4, holds=True)),
     ),
@@ -364,7 +364,7 @@ CLAIMS = (
         (
             Value(
                 "posenc inspect -s rope -d 128",
-                "distance from which it stays below half of its value at 0",
+                "distance from which the score stays below half of its value at distance 0",
                 ("schemes", 0, "properties", "name=decay", "value"),
                 512,
                 least=False,

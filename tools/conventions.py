@@ -361,9 +361,9 @@ Three columns need an explanation:
 - *length*: the default number of positions, and what happens at one more. "Any" was tested up to
   131,072 positions, or 1024 keys for a bias;
 - *error*: the maximum absolute error at position 131,071, caused by rounding the angle to float32
-  (float64 in Marian and GluonTS). Grids have no such position, and biases no angle, so their
-  entries are empty. Models use timesteps below 131,071, so the error of a timestep is smaller in
-  practice.
+  (float64 in Marian and GluonTS). The entries of grids and biases are empty, because grids do not
+  have this position, and biases have no angle. Models use timesteps below 131,071, so the error of
+  a timestep is smaller in practice.
 
 All functions ran with their defaults, with these exceptions:
 

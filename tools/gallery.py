@@ -53,7 +53,7 @@ KNOWN = (
     Known(
         "kazemnejad-products",
         "The similarity of two positions depends only on their distance",
-        "A. Kazemnejad, the same page: “dot product of position embeddings for all time-steps”",
+        "the same page of A. Kazemnejad: “dot product of position embeddings for all time-steps”",
         "dot-similarity -s sinusoidal -l 50 -d 128",
     ),
     Known(
@@ -72,7 +72,7 @@ KNOWN = (
         "roformer-decay",
         "RoPE's q·k by distance: equal vectors, RoFormer's bound, and independent vectors, "
         "which show no decay",
-        "Su et al., the same paper, figure 2",
+        "Su et al., “RoFormer”, figure 2",
         "dot-similarity -s rope -d 128 -l 256 --profile --content ones --content independent "
         "--bound",
     ),
@@ -80,7 +80,7 @@ KNOWN = (
         "dog-bites-man",
         "Without positions, the score of two words does not depend on their order; "
         "with RoPE it does",
-        "an exercise of many courses",
+        "an exercise in many courses",
         "order-check -s rope --plot",
     ),
     Known(
@@ -92,18 +92,18 @@ KNOWN = (
     Known(
         "alibi-slopes",
         "The slopes of 12 heads: the authors' rule and a common mistake",
-        "Press et al., the same paper, section 3",
+        "Press et al., “Train Short, Test Long”, section 3",
         "alibi-slopes --heads 12 --convention press --convention naive --plot",
     ),
     Known(
         "alibi-weights",
         "Attention weights of ALiBi alone, under a causal mask",
-        "Press et al., the same paper",
+        "Press et al., “Train Short, Test Long”",
         "heatmap -s alibi --softmax --causal -l 32",
     ),
     Known(
         "t5-buckets",
-        "T5 uses one bucket per small distance, and wider buckets for large distances",
+        "T5 uses one bucket for each small distance, and wider buckets for large distances",
         "C. Raffel and others, “Exploring the Limits of Transfer Learning”, arXiv:1910.10683, "
         "2019, section 2.1",
         "curve -s t5 --table buckets --positions -150:151",
@@ -122,9 +122,9 @@ KNOWN = (
     ),
     Known(
         "vit-grid",
-        "Similarity of one patch of an image to all others",
+        "Similarity of one patch of an image to all other patches",
         "A. Dosovitskiy and others, “An Image is Worth 16x16 Words”, arXiv:2010.11929, 2020, "
-        "figure 7 (learned positions there, MAE's sines here)",
+        "figure 7 (learned positions in the paper, MAE's sinusoids here)",
         "heatmap -s sinusoidal-nd -d 768 --set grid=14x14",
     ),
 )

@@ -144,7 +144,7 @@ def departures() -> str:
             f"`{each.runtime}`",
             each.topic,
             " ".join(map(_code, sorted(each.schemes))),
-            each.what,
+            each.what.replace("this model", "some models"),
             _evidence(each.evidence),
         ]
         for each in sorted(DIFFERENCES, key=lambda each: [*RUNTIMES].index(each.runtime))
@@ -224,7 +224,8 @@ def scheme_page(scheme: Scheme, known: list[str]) -> str:
     drawn = [name for name in gallery.files() if name.startswith(f"{scheme.name}-")]
     views = [name for view in VIEWS if (name := f"{scheme.name}-{view}-light.png") in drawn]
     engines = [
-        f"`{each.runtime}` {each.what} ({_evidence(each.evidence)})"
+        f"`{each.runtime}` {each.what.replace('this model', 'some models')} "
+        f"({_evidence(each.evidence)})"
         for each in DIFFERENCES
         if scheme.name in each.schemes and len(each.schemes) <= _OWN
     ]

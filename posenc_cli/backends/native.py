@@ -38,7 +38,7 @@ LIBRARY = library_of(PLATFORM)
 INSTRUCTIONS = ("plain", "AVX2", "AVX-512")
 """Instruction sets that the kernel supports, by number."""
 
-COST = "numpy takes 5 to 8 times as long for large arrays, 1.4 times as long for large files"
+COST = "numpy takes 5 to 8 times as long for large arrays, and 1.4 times as long for large files"
 """The cost of not having the library, as measured in ``benchmarks/results``."""
 
 

@@ -226,8 +226,9 @@ class PositionOptions(OptionGroup):
         option(
             "--positions",
             metavar="SPEC",
-            help="instead of --len: a comma-separated list of start:stop[:step] and numbers, or a "
-            "FILE; 999:-1:-20 counts down; some formulas also allow 0.5, 1/3 and -3",
+            help="positions, instead of --len: a comma-separated list of numbers and "
+            "start:stop[:step], or a FILE; 999:-1:-20 counts down; some schemes also allow 0.5, "
+            "1/3 and -3",
             parse=_positions,
         ),
     ] = None

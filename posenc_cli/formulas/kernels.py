@@ -218,9 +218,10 @@ def _sandwich_bases(xp: Any, similarity: Any, where: Any, dim: int, first: int) 
     source=f"{_KERPLE}; the authors' ParallelKerpleLog",
     formula="bias_h(i, j) = −r1_h · ln(1 + r2_h · |i − j|)",
     convention=(
-        "The authors' code calls r1 bias_p and r2 bias_a, initializes them uniformly from 0 to 2 "
-        "and from 0 to 1 (the defaults are the means), and keeps both at 0.01 or more. There, "
-        "later keys get the bias 0, which a causal mask hides."
+        "The authors' code calls r1 bias_p and r2 bias_a, and initializes r1 uniformly from 0 to 2 "
+        "and r2 uniformly from 0 to 1. The defaults are the means. The code keeps r1 and r2 at "
+        "0.01 or more. For keys after the query, the code uses the bias 0, which a causal mask "
+        "hides."
     ),
     inverse=partial(_fitted_kernels, penalty=lambda xp, d, r2: xp.log1p(r2 * d), second=_log_scale),
 )
@@ -248,8 +249,8 @@ def kerple_log(
     convention=(
         "With r2 = 1 and ALiBi's slopes as r1, the bias is ALiBi's. The authors' code calls r1 "
         "bias_a and r2 bias_p, and initializes r1 uniformly from 0 to 1 and r2 uniformly from 0 to "
-        "2. The defaults are the means. The code keeps r1 and r2 at 0.01 or more. There, later "
-        "keys get the bias 0, which a causal mask hides."
+        "2. The defaults are the means. The code keeps r1 and r2 at 0.01 or more. For keys after "
+        "the query, the code uses the bias 0, which a causal mask hides."
     ),
     inverse=partial(_fitted_kernels, penalty=lambda _xp, d, r2: d**r2, second=_power),
 )
@@ -315,9 +316,9 @@ def _one_per_head(name: str, values: Scalars, heads: int) -> Scalars:
         "with sinusoidal: i = 0 … dim/2 − 1; nemo: i = 1 … dim/2, minus dim/2"
     ),
     convention=(
-        "sinusoidal: the inner product of two rows of the sinusoidal encoding of that dim and "
+        "sinusoidal: the inner product of two rows of the sinusoidal encoding with this dim and "
         "base. nemo: the exponents start at 2/dim, and the bias is 0 at distance 0. The softmax "
-        "removes the constant difference, but not the different exponents."
+        "removes the constant difference, but not the effect of the other exponents."
     ),
     inverse=_sandwich_inverse,
 )

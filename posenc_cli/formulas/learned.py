@@ -90,7 +90,7 @@ def learned(
         ),
     ] = "error",
     offset: Annotated[
-        int, Param("rows before the row of position 0", minimum=0, maximum=LARGEST_TABLE)
+        int, Param("number of rows before the row of position 0", minimum=0, maximum=LARGEST_TABLE)
     ] = 0,
     seq_len: SequenceLength = None,
 ) -> Rows:
@@ -236,8 +236,8 @@ def _parameters_by_name(name: str, _rows: int) -> dict[str, str]:
         "E + ⌊ln(n/E) / ln(max_distance/E) · (N − E)⌋)"
     ),
     convention=(
-        "bidirectional=true is for encoders. With false, for decoders, all later keys share "
-        "bucket 0. T5 does not divide the scores by √d."
+        "bidirectional=true is for encoders, and false for decoders. With false, all keys after "
+        "the query share bucket 0. T5 does not divide the scores by √d."
     ),
     weights=WeightsShape(
         "num_buckets",
@@ -264,7 +264,7 @@ def t5(
         ),
     ] = 128,
     bidirectional: Annotated[
-        bool, Param("whether later keys use separate buckets", source=_T5)
+        bool, Param("whether keys after the query use separate buckets", source=_T5)
     ] = True,
     seed: Seed = 0,
     weights: WeightsFile = None,

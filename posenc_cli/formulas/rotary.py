@@ -85,7 +85,7 @@ def xpos(
     scale_base: Annotated[
         float,
         Param(
-            "positions over which the amplitude of pair i changes by ζ_i",
+            "number of positions over which the amplitude of pair i changes by the factor ζ_i",
             above=0,
             maximum=1e15,
             source="torchscale",

@@ -195,10 +195,10 @@ def swin_v2(
     ),
     convention=(
         "For queries up to the threshold, the score depends only on the distance. For later "
-        "queries, the score also depends on the query's position. In the authors' code, later keys "
-        "get the score of their distance, which a causal mask hides. weights=FILE contains the "
-        "tensors mlp.0.weight, mlp.0.bias, mlp.2.weight and mlp.2.bias; weights=FILE:PREFIX names "
-        "those of a checkpoint. Set the other learned parameters with --set c and threshold "
+        "queries, the score also depends on the query's position. In the authors' code, keys after "
+        "the query get the score of their distance, which a causal mask hides. weights=FILE holds "
+        "the tensors mlp.0.weight, mlp.0.bias, mlp.2.weight and mlp.2.bias; weights=FILE:PREFIX "
+        "names those of a checkpoint. Set the other learned parameters with --set c and threshold "
         "(|L_multiplier · L| in the code). Without a file, the weights are random, from "
         "normal(0, 0.3). posenc computes the network in float64."
     ),
@@ -242,7 +242,7 @@ def fire(
     ] = 0,
     weights: WeightsFile = None,
 ) -> BucketBias:
-    """FIRE: a small network computes the bias from the distance over the query's position.
+    """FIRE: a small network computes the bias from the distance divided by the query's position.
 
     >>> content = fire.bind({"heads": 2}).content
     >>> content.by, content.weights.rows, content.weights.columns

@@ -460,7 +460,7 @@ def test_what_it_costs_to_have_no_kernel_is_what_was_measured():
     to_file = ratio(" to npy", "float32", 1)
     assert (
         f"numpy takes {min(ratios):.0f} to {max(ratios):.0f} times as long for large arrays, "
-        f"{to_file:.1f} times as long for large files"
+        f"and {to_file:.1f} times as long for large files"
     ) == native.COST
 
 

@@ -36,8 +36,8 @@ def test_one_encoding_fits_a_screen_and_says_how_each_verdict_is_known(call):
     assert re.search(r"^linear-shift-held-out +no, measured +1\.39 ", out, re.MULTILINE)
     words = " ".join(out.split())
     # What is left is rounding, which other versions of NumPy do otherwise.
-    assert re.search(r"fitted on positions 0 … 99, leaves [\d.]+e-1[45] there", words)
-    assert "and 1.4 beyond; the exact rotation leaves 2.2e-16 on all" in words
+    assert re.search(r"fitted on positions 0 … 99, has an error of [\d.]+e-1[45] there", words)
+    assert "and 1.4 beyond; the exact rotation has an error of 2.2e-16 on all rows" in words
     assert "independent q and k: mean 0, deviation 0.125 at 0 and 0.125 at 511" in words
 
 

@@ -75,9 +75,10 @@ def mutants_markdown() -> str:
     """Totals, and a row for each cause: how many wrong ones have it, and how many are named."""
     every, passing, named = _totals()
     totals = (
-        f"posenc's tests contain {every} wrong implementations (tables, frequencies and "
-        f"rotations), in {len(SHOWN)} forms. All of them fail the check, and posenc names the "
-        f"cause of {named}. All {len(RIGHTS)} right implementations pass, at positions up to "
+        f"posenc's tests contain {every} wrong implementations. In {len(SHOWN)} cases, the tests "
+        "check them as tables, frequencies, rotated vectors or functions. All of them fail the "
+        f"check, and posenc names the cause of {named}. All {len(RIGHTS)} right implementations "
+        "pass, at positions up to "
         f"10^6. For {passing} of the wrong implementations, q·k still depends only on m − n, so "
         "they pass every test of this property."
     )

@@ -81,7 +81,7 @@ def apply(
             "--seed",
             minimum=0,
             most=LARGEST_SEED,
-            help="instead of --in: draw --len random vectors x (standard normal) from this seed",
+            help="draw --len random vectors x (standard normal) from this seed, instead of --in",
         ),
     ] = None,
     out_x: Annotated[
@@ -110,9 +110,9 @@ def apply(
 
     posenc adds an absolute encoding to x. With a rotary encoding, it rotates x. xpos treats x as a
     query; for a key, use --set side=key. Values are correctly rounded; with --arithmetic float32,
-    posenc rounds as models do. x has the shape (…, n, dimensions); the leading axes can be batch
-    and heads. A .npy or .csv file contains only the result y; .npz and .safetensors also contain x
-    and the positions.
+    posenc computes and rounds as torch does. x has the shape (…, n, dimensions); the leading axes
+    can be batch and heads. A .npy or .csv file contains only the result y; .npz and .safetensors
+    also contain x and the positions.
 
     Examples:
       posenc apply -s rope --in q.npy --out rotated.npy

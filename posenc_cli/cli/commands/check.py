@@ -53,8 +53,8 @@ def check(
         option(
             "--buckets",
             metavar="FILE",
-            help="check bucket numbers: of shape (n,), one for each relative position, or "
-            "(queries, keys), one for each pair; for -s t5, deberta, swin, shaw or t5-clipped",
+            help="check bucket numbers; FILE holds one per relative position, (n,), or one per "
+            "pair, (queries, keys); for -s t5, deberta, swin, shaw or t5-clipped",
         ),
     ] = None,
     head: Head = None,
@@ -69,9 +69,9 @@ def check(
 
     The subject is a FILE of rows (n, d) or scores (heads, queries, keys), a function (--impl),
     vectors before and after encoding (--rotated X Y), frequencies, ALiBi slopes or bucket numbers.
-    posenc compares every value. If values differ, the status is 1, and posenc names the known bugs
-    that reproduce every value, such as a wrong layout, base, offset or axis, or swapped sin and
-    cos. For RoPE, check runs rope-check and prints its report.
+    posenc compares every value. If a value differs, the status is 1. posenc then names a known bug
+    only if the bug reproduces every value. Known bugs are, for example, a wrong layout, a wrong
+    base, or swapped sin and cos. For RoPE, check runs rope-check and prints its report.
 
     Examples:
       posenc check table.npy -s sinusoidal -d 64

@@ -127,9 +127,9 @@ def compare(
     checkpoint with stored frequencies, it lists the settings that differ. For a model and its draft
     model, it checks that their RoPE is the same. Without positions, posenc compares two rotary
     encodings by frequency pair, and --tol is relative. The status is 1 if A and B differ by more
-    than --tol; NaN equals NaN, unless all values are NaN. If you give only A and --as, posenc reads
-    A as transformers does and as the other engine does, and compares the results. --plot and --out
-    draw A − B; a cell that stands for several values shows the largest difference.
+    than --tol; NaN equals NaN, unless all values are NaN. With only A and --as, posenc compares how
+    transformers and the other engine read A. --plot and --out draw A − B; a cell that stands for
+    several values shows the largest difference.
 
     Examples:
       posenc compare llama-3.1-8b llama-3.1-8b --set b.factor=16 --tol 1e-6

@@ -94,11 +94,11 @@ def dot_similarity(
     """Show how similar the encodings of two positions are.
 
     posenc shows the matrix S[m, n] and its values by offset m − n, and says whether S depends only
-    on the offset. For absolute encodings, S is the dot product of two rows. For RoPE, S is q·k / d
-    after q is rotated to position m and k to position n, times the squared attention factor;
+    on the offset. For absolute encodings, S is the dot product of two rows. For RoPE, S is q·k / d,
+    with q rotated to position m and k to position n; it includes the squared attention factor.
     --content sets q and k. For biases, S is the score of query m for key n. Encodings of one kind
-    (absolute, rotary or bias) share one set of axes, and a table shows their differences. Without
-    --len, posenc compares the first 512 positions.
+    (absolute, rotary or bias) share one set of axes, and a table compares them. Without --len,
+    posenc shows the first 512 positions.
 
     Examples:
       posenc dot-similarity --scheme sinusoidal --len 512

@@ -86,7 +86,7 @@ def explain(
             metavar="CODES",
             help="status 1 if the summary has a line with one of CODES: "
             f"{'|'.join(ConclusionCode)}; comma-separated; not-read: parts that posenc does not "
-            "read; unread: keys that nothing reads; context counts only if it is doubtful",
+            "read; unread: unused keys; context counts only if it is doubtful",
             parse=partial(some_of, known=[*ConclusionCode]),
         ),
     ] = None,

@@ -320,18 +320,19 @@ def extrapolate(
     """Train small models, and test them at longer lengths.
 
     posenc trains the same small causal transformer for each encoding and seed, at one length. It
-    tests the model at that length and at longer ones. --stretch applies a context extension at test
-    time, without training. The report shows the loss over the last positions of each length, with
-    its 95% interval over seeds. --plot and --picture draw the loss at every position.
+    tests each model at the trained length and at longer lengths. --stretch applies a context
+    extension at test time, without training. The report shows the loss over the last positions of
+    each length, with its 95% interval over seeds. --plot and --picture draw the loss at every
+    position.
 
     posenc judges a model only if it has learned its task at the trained length. On text, its loss
-    must be below that of the trigram baseline. On the other tasks, its accuracy must be at least
-    0.9. Otherwise the report gives no verdict. posenc does not rank encodings, because the best
-    encoding depends on the task.
+    must be below that of the trigram baseline. On each other task, its accuracy must be at least
+    0.9. If a model has not learned its task, the report gives no verdict. posenc does not rank
+    encodings, because the best encoding depends on the task.
 
-    On one machine with the same versions, a request always gives the same bytes. On other machines,
-    results stay within the printed 95% intervals. --resume continues a stopped run, and gives the
-    same bytes as an uninterrupted run.
+    On one machine, with the same versions of torch and NumPy, a request always gives the same
+    bytes. On other machines, results stay within the printed 95% intervals. --resume continues a
+    stopped run, and gives the same bytes as an uninterrupted run.
 
     Examples:
       posenc extrapolate -s rope -s alibi --size 1x2x8 --train 24 --steps 10 --seeds 1

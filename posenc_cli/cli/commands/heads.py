@@ -71,9 +71,10 @@ def heads(
         option(
             "--target",
             metavar="WHAT",
-            help="previous|back:K|first|same:K|window:W, or a file; same:K attends to tokens K, "
-            "2K, … back, window:W to the last W; a file contains 0 and 1 (queries × keys); "
-            "repeatable [default: previous]",
+            help="previous|back:K|first|same:K|window:W, or a file; back:K is the token K "
+            "positions back; same:K is the tokens K, 2K, … positions back; window:W is the last W "
+            "tokens, including the query's own; a file is a matrix of zeros and ones (queries × "
+            "keys); repeatable [default: previous]",
         ),
     ] = None,
     stretches: Annotated[
@@ -104,9 +105,10 @@ def heads(
         option(
             "--require",
             metavar="RULE",
-            help="status 1 unless RULE holds for every encoding; previous@8x>=0.9: share of the "
-            "attention on the target; first@400.right<=0.5: share of the queries whose largest "
-            "score is on a target; repeatable",
+            help="status 1 unless RULE holds for every encoding; previous@8x>=0.9: at 8 times the "
+            "trained length, at least 0.9 of the attention is on the target; "
+            "first@400.right<=0.5: at length 400, at most half of the queries have their largest "
+            "score on the target; repeatable",
         ),
     ] = None,
     picture: PictureOptions,

@@ -37,8 +37,8 @@ def inspect(
         whole_option(
             "--fit",
             minimum=1,
-            help="fit the linear map on the first N rows; the map takes each row to the next "
-            "[default: 100, or half of all rows]",
+            help="fit the linear-shift map on the first N rows; this map takes each row to the "
+            "next [default: 100, or half of the rows if there are fewer than 200]",
         ),
     ] = None,
     verbose: Verbose = False,
@@ -46,11 +46,11 @@ def inspect(
 ) -> int:
     """Report properties of encodings, proved or measured.
 
-    A property is proved if it follows from the scheme's definition at all positions. Otherwise
-    posenc measures it over the model's context, or over 512 rows if there is no model. For a rotary
-    scheme, a row holds cosines and sines; for a bias, the scores of all heads at one offset. posenc
-    inspects the parts of A+B one by one. With --require, the status is 1 if a required property
-    fails or does not apply, or if posenc inspected only a sample of the rows.
+    A property is proved if it follows from the scheme's definition at all positions. posenc
+    measures other properties over the model's context, or over 512 rows if there is no model. For a
+    rotary scheme, a row holds cosines and sines; for a bias, the scores of all heads at one offset.
+    posenc inspects the parts of A+B one by one. With --require, the status is 1 if a required
+    property fails or does not apply, or if posenc inspected only a sample of the rows.
 
     Examples:
       posenc inspect -s sinusoidal

@@ -85,8 +85,8 @@ def plan(
     sglang and llama.cpp. For each recipe, it counts the frequency pairs with unseen angles: at the
     new length, they reach angles that no training position has. It gives the factor on logits, and
     the first distance m at which the sum of cos(m·θ) over all pairs is negative. Men et al. (2024)
-    require that no sum be negative. A plan without unseen angles and without negative sums can
-    still fail: test the model.
+    choose the base so that the sum is never negative. A plan without unseen angles and without
+    negative sums can still fail: test the model.
 
     Examples:
       posenc plan --model llama-2-7b --to 16384

@@ -99,8 +99,8 @@ def positions(
     after an image is the image's first id plus its longer side in tokens.
 
     --check reads ids of shape (tokens,) or (batch, tokens), and for M-RoPE also (3, tokens) or (3,
-    batch, tokens). It ignores the ids of padding. If other ids differ, posenc names only causes
-    that explain every id.
+    batch, tokens). It ignores the ids of padding tokens. posenc names a cause only if the cause
+    explains all remaining ids.
 
     Examples:
       posenc positions -m qwen2-vl-7b --text 5,3 --grid 1,34,46

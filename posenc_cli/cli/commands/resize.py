@@ -47,7 +47,7 @@ def _offset(flag: str, text: str) -> float:
 
 
 def resize(
-    file: Annotated[str, argument(metavar="FILE[:TENSOR]", help=f"a table of positions: {READ}")],
+    file: Annotated[str, argument(metavar="FILE[:TENSOR]", help=f"a position table: {READ}")],
     console: Console,
     *,
     length: Annotated[
@@ -56,7 +56,7 @@ def resize(
             "--len",
             "-l",
             minimum=1,
-            help="new number of positions, without the --prefix rows",
+            help="new number of positions; the --prefix rows do not count",
         ),
     ] = None,
     grid: Annotated[
@@ -79,7 +79,9 @@ def resize(
     prefix: Annotated[
         int,
         whole_option(
-            "--prefix", minimum=0, help="first rows to keep as they are: class and register tokens"
+            "--prefix",
+            minimum=0,
+            help="number of first rows to keep as they are (class and register tokens)",
         ),
     ] = 0,
     antialias: Annotated[

@@ -82,8 +82,8 @@ class SubjectOptions(OptionGroup):
             "--call",
             metavar="ROLES",
             parse=_roles,
-            help="roles of --impl's arguments, in order, such as q,k,cos,sin; --impl returns q and "
-            "k in that order [default: from its signature]",
+            help="roles of --impl's arguments, in order, such as q,k,cos,sin; --impl must return "
+            "its vectors in the same order [default: from its signature]",
         ),
     ] = ()
     axes: Annotated[
@@ -176,9 +176,9 @@ TOLERANCE = Annotated[
         parse=_tolerance_rule,
         autocompletion=completed_from(RULES),
         help="accepted error: auto, exact, a format, or a number; auto accepts correct float32 "
-        "code; exact requires correctly rounded values; float32 and float64 require more accurate "
-        "code than auto; float16 and bfloat16 accept values that were rounded to this format; a "
-        "number is the largest absolute error",
+        "code; float32 also requires correctly rounded frequencies; float64 requires float64 code; "
+        "exact requires correctly rounded values; float16 and bfloat16 accept values that were "
+        "rounded to this format; a number is the largest absolute error",
     ),
 ]
 """The error that is accepted."""
@@ -212,7 +212,7 @@ def rope_check(
     offset or the reference's tables. The first calls use float32 arrays. --verbose shows the calls.
     The function runs in its own environment, for at most 5 minutes per call. Without --len, posenc
     checks about 100 positions, up to 131071; with RoPE scaling, up to the extended context.
-    Positions are whole numbers from 0.
+    Positions are integers from 0.
 
     --tol bfloat16 does not detect errors smaller than one rounding to bfloat16 (0.4%): an attention
     factor that is 0.3% too large passes. If the subject cannot be read or crashes, the status is 2

@@ -42,8 +42,8 @@ def rotation(
     """Draw how RoPE rotates a vector, pair by pair.
 
     posenc draws one circle for each dimension pair in --pairs. Each circle shows the vector (1, 0)
-    rotated by the angles of up to 64 positions, from the first to the last. posenc also counts the
-    full rotations. Without --len, it shows the first 16 positions.
+    rotated to up to 64 positions, from the first to the last. posenc also counts the full rotations
+    of each pair. Without --len, it shows the first 16 positions.
 
     Examples:
       posenc rotation -s rope --pairs 0,1,8 --positions 0:16

@@ -31,10 +31,10 @@ def spectrum(
     """Show an encoding's wavelengths and its RoPE scaling.
 
     posenc lists the wavelength of each pair, and its number of rotations in --len positions. The
-    default length is the context of the model or config. For other encodings, it is the trained
-    length of the scheme, or 4096 if the scheme has none. For RoPE scaling, posenc says whether the
-    frequency of each pair is kept, blended or interpolated. Several encodings share one set of
-    axes, and a table shows their differences from the first.
+    default length is the context of the model or config. For a scheme, it is the trained length, or
+    4096 if the scheme has none. For RoPE scaling, posenc says whether the frequency of each pair
+    is kept, blended or interpolated. Several encodings share one set of axes, and a table shows
+    their differences from the first encoding.
 
     Examples:
       posenc spectrum --scheme rope --base 500000 --dim 128

@@ -394,7 +394,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED | LONGROPE,
-        "rotates the share of partial_rotary_factor, or whole heads, for every model",
+        "rotates the share of partial_rotary_factor (default: whole heads), for every model",
         f"{_EXLLAMA}/model/config.py",
         exllama_share,
     ),

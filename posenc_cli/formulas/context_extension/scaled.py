@@ -287,7 +287,7 @@ def _proportional_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mista
 @rotary(
     source=f"{_CHEN} §3",
     formula="θ_i = base^(−2i/d) / factor",
-    convention="Hugging Face's rope_type linear.",
+    convention="This is Hugging Face's rope_type linear.",
     inverse=_linear_inverse,
     mistakes=_linear_mistakes,
 )
@@ -387,8 +387,8 @@ def rope_dynamic(
     ),
     convention=(
         "As in Hugging Face and Gemma, pairs span the whole head, low-frequency pairs do not "
-        "rotate, and exponents are divided by the whole dim. In contrast, partial of rope divides "
-        "them by the rotary dim."
+        "rotate, and exponents are divided by the whole dim. The scheme rope with partial divides "
+        "exponents by the rotary dim instead."
     ),
     inverse=_proportional_inverse,
     mistakes=_proportional_mistakes,
@@ -404,7 +404,7 @@ def rope_proportional(
     ] = 1.0,
     factor: Factor = 1.0,
 ) -> Rotation:
-    """p-RoPE: only a share of the pairs rotates, the pairs with the highest frequencies.
+    """p-RoPE: rotates only a share of the pairs, from the highest frequency down.
 
     >>> from posenc_cli.numerics import exact
     >>> waves = rope_proportional.bind({"dim": 4, "partial": 0.5}).content.waves

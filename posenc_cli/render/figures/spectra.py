@@ -285,7 +285,7 @@ def rounded(value: float) -> str:
     return f"{value:.6g}" if abs(value) < 1e6 or abs(value) >= 1e15 else f"{value:.0f}"
 
 
-_LONGER_NOTE = "longer: pairs of wavelengths longer than the context; --json has all of each"
+_LONGER_NOTE = "longer: pairs with wavelengths longer than the context; --json lists all values"
 _MOST_RANGES = 3
 """Runs of pairs that a table entry names."""
 
@@ -319,7 +319,7 @@ def compared_report(reports: Sequence[SpectrumReport]) -> SpectrumReport:
         len(rows),
         picture,
         [
-            f"differences are from {names[0]}, over all pairs; {_LONGER_NOTE}",
+            f"differences from {names[0]}, over all pairs; {_LONGER_NOTE}",
             *not_comparable,
         ],
         {

@@ -164,14 +164,14 @@ def _shift_note(inspection: Inspection) -> str:
     first, last = here.details["fitted_on"]
     note = (
         f"linear-shift: the least-squares map to the next row, fitted on {inspection.axis}s "
-        f"{first} … {last}, leaves {here.value:.2g} there"
+        f"{first} … {last}, has an error of {here.value:.2g} there"
     )
     if beyond.value is not None:
         note += f" and {beyond.value:.2g} beyond"
     if here.holds is None:
         note += f"; {here.reason}"
     if "rotation" in here.details:
-        note += f"; the exact rotation leaves {here.details['rotation']:.2g} on all"
+        note += f"; the exact rotation has an error of {here.details['rotation']:.2g} on all rows"
     return note
 
 
