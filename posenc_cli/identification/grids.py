@@ -34,7 +34,6 @@ from posenc_cli.identification.readings import (
     View,
     bare_views,
     bases_of_pairs,
-    reads_columns,
     unreduced_views,
     views,
 )
@@ -280,23 +279,17 @@ class _GridScheme(Record):
 
     def changed(self, cost: float, /, **given: Any) -> _GridScheme | None:
         """Return the scheme with other parameters and a higher cost, or None if not allowed."""
-        other = _bound(self.scheme, {**self.given, **given}, self.frequencies.size)
+        whole = {**self.given, **given}
+        other = _bound(self.scheme, tuple(whole.items()), self.frequencies.size)
         return other and replace(other, cost=self.cost + cost, uncertainty=self.uncertainty)
 
 
-def _bound(scheme: Scheme, given: Mapping[str, Any], count: int) -> _GridScheme | None:
+@lru_cache(maxsize=1 << 10)
+def _bound(scheme: Scheme, given: tuple[tuple[str, Any], ...], count: int) -> _GridScheme | None:
     """Return the first ``count`` pairs of a scheme of waves on a grid, or None if it is not one.
 
     Results are cached: each view and each assignment of axes asks for the same again.
     """
-    found = _cached_scheme(scheme, tuple(given.items()), count)
-    return found and replace(found, given=given)
-
-
-@lru_cache(maxsize=1 << 10)
-def _cached_scheme(
-    scheme: Scheme, given: tuple[tuple[str, Any], ...], count: int
-) -> _GridScheme | None:
     try:
         with scheme.answerable(), np.errstate(all="ignore"):
             content = scheme.bind(dict(given)).content
@@ -325,8 +318,6 @@ def _hypotheses_on_grid(
     width = evidence.shape[1]
     for plain, of_axes in _schemes(view, width, places):
         for own in _fitted_schemes(plain, of_axes, measured, view, limit):
-            if view.kind != "rotary" and not reads_columns(view, own.content, width):
-                break
             yield Hypothesis(
                 own.scheme.name,
                 own.given,
@@ -354,7 +345,7 @@ def _schemes(
             for count in range(len(places.grid), _MOST_AXES + 1):
                 for with_ones in places.with_axes(count):
                     given = {**choices, "dim": dim, "grid": as_text(with_ones.grid, separator="x")}
-                    plain = _bound(scheme, given, view.count)
+                    plain = _bound(scheme, tuple(given.items()), view.count)
                     if plain is None:
                         break  # it has a different number of axes
                     found = _with_followed_axes(plain, with_ones, view)
@@ -380,14 +371,10 @@ def _with_followed_axes(plain: _GridScheme, places: _GridPlaces, view: View) -> 
     if "sections" in plain.scheme.parameters and (shares := _sections(places)):
         ways.append(plain.changed(_SECTIONS, sections=shares))
     found = next((way for way in ways if way and _follows_axes(way, places)), None)
-    if found is None or view.kind != "rotary" or view.layout is None:
+    if found is None or view.layout is None:
         return found
-    rotation = cast("Rotation", found.content)
-    if view.parts != rotation.blocks and view.layout != "interleaved":
-        return None
-    if rotation.layout != view.layout:
-        return found.changed(_OPTION, layout=view.layout)
-    return found
+    own = cast("Rotation", found.content).layout
+    return found if own == view.layout else found.changed(_OPTION, layout=view.layout)
 
 
 def _follows_axes(bound: _GridScheme, places: _GridPlaces) -> bool:
