@@ -93,8 +93,6 @@ Grids are rarer than one axis, and each of these is rarer still.
 """
 _AXES_OF_VIDEO = 3
 """Frames, rows and columns."""
-_USUAL_SIDE = 16
-"""Default side of the grid over which diffusers spreads others."""
 _WHOLE_SCALES = 17
 """Scales to try as divisors of base sides; larger ones give the same coordinates."""
 _FEW_DIGITS = 6
@@ -494,9 +492,10 @@ def _with_scales(
     if grown is None:
         return
     shares, errors = grown
-    crops = _cropped_sides(bound, places, shares, measured) if len(shares) == _AXES_OF_VIDEO else ()
-    cropped = ({"base_size": _sides_text(sides)} for sides in crops)
-    for given in itertools.chain(_scale_parameters(places, shares, errors, names), cropped):
+    ways = [*_scale_parameters(places, shares, errors, names)]
+    if len(shares) == _AXES_OF_VIDEO:
+        ways.append({"base_size": _sides_text(_cropped_sides(bound, places, shares, measured))})
+    for given in ways:
         if (found := bound.changed(_SCALE, **given)) is not None:
             yield found
 
@@ -536,18 +535,11 @@ def _scale_parameters(
             if (np.abs(spread - np.round(spread)) <= errors * spread).all():
                 yield {"base_size": _sides_text(np.round(spread)), "interpolation_scale": (whole,)}
                 break
-        usual = np.full(sides.size, _USUAL_SIDE)
-        bases: tuple[tuple[dict[str, Any], Reals], ...] = (
-            ({}, 1 / shares),
-            ({"base_size": _sides_text(usual)}, usual / sides),
-        )
-        for base, exact in bases:
-            scales = [
-                snap(scale, scale * e) for scale, e in zip(exact.tolist(), errors, strict=True)
-            ]
-            one = scales[:1] if len(set(scales)) == 1 else scales
-            if max(map(digit_count, scales)) <= _FEW_DIGITS:
-                yield {**base, "interpolation_scale": tuple(one)}
+        exact = zip((1 / shares).tolist(), errors, strict=True)
+        scales = [snap(scale, scale * error) for scale, error in exact]
+        one = scales[:1] if len(set(scales)) == 1 else scales
+        if max(map(digit_count, scales)) <= _FEW_DIGITS:
+            yield {"interpolation_scale": tuple(one)}
 
 
 def _sides_text(sides: Iterable[float]) -> str:
@@ -556,15 +548,14 @@ def _sides_text(sides: Iterable[float]) -> str:
 
 def _cropped_sides(
     bound: _GridScheme, places: _GridPlaces, shares: Reals, measured: _GridRates
-) -> Iterator[tuple[int, ...]]:
-    """Yield base sizes whose crop spreads rows and columns like this; it spans one whole side."""
-    ways = []
+) -> tuple[int, ...]:
+    """Return the base size whose crop spreads rows and columns like this."""
+    sides = []
     first = _first_places(bound, places, measured)
     for start, share, side in zip(first[1:], shares[1:], places.grid[1:], strict=True):
         end = (start + share * (side - 1)) * side / max(side - 1, 1)
-        whole = round(end - start) + 2 * round(start)  # as much is cut off at the end, or one more
-        ways.append([whole + more for more in (0, 1, -1) if whole + more > 0])
-    yield from itertools.product(*ways)
+        sides.append(round(end - start) + 2 * round(start))  # as much is cut off at the end
+    return tuple(sides)
 
 
 def _first_places(bound: _GridScheme, places: _GridPlaces, measured: _GridRates) -> Reals:
@@ -585,8 +576,7 @@ def _with_origins(
     bound: _GridScheme, places: _GridPlaces, measured: _GridRates
 ) -> Iterator[_GridScheme]:
     """Yield a scheme with the origin that the phases of the first place give."""
-    spread = bound.scheme.kind == "rotary" and "base_size" in bound.given
-    if spread or "origin" not in bound.scheme.parameters:
+    if "origin" not in bound.scheme.parameters:
         return
     distance = np.abs(
         measured.seen(np.exp(1j * bound.rates)) - measured.seen(np.exp(1j * measured.rates))

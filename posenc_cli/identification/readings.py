@@ -295,9 +295,11 @@ def _wave_views(pairs: ComplexRows, evidence: Evidence, **rest: Any) -> Iterator
     if np.abs(sizes / median(sizes[few]) - 1).max() <= _UNEVEN:
         yield View(pairs=pairs / sizes, amplitude=float(median(sizes)), **rest)
     elif rest.get("kind") == "rotary" and sizes.shape[0] >= _FEWEST_ROWS:
-        slopes, starts, residual = _growth(sizes, evidence.rows)
-        if residual <= 1e-5 + 8 * evidence.rounding:
-            yield View(pairs=pairs / sizes, growth=(slopes, starts), **rest)
+        for rows in (few, np.arange(sizes.shape[0])):
+            slopes, starts, residual = _growth(sizes[rows], evidence.rows[rows])
+            if residual > 1e-5 + 8 * evidence.rounding:
+                return
+        yield View(pairs=pairs / sizes, growth=(slopes, starts), **rest)
 
 
 def _growth(sizes: RealRows, rows: Integers) -> tuple[Reals, Reals, float]:

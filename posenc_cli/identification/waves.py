@@ -449,11 +449,12 @@ def _comes_near(hypothesis: Hypothesis, evidence: Evidence) -> bool:
         encoding = hypothesis.encoding()
     except InvalidInput:  # too wide for any encoding
         return False
-    for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
-        predicted = compute(encoding, table, evidence.rows[:_EARLY], FLOAT64, "float64")
-        missed = distances(sample[:_EARLY], predicted, table, evidence.quantum)
-        if not missed.mean() <= _NEAR * np.abs(predicted).mean() < np.inf:
-            return False
+    for count in (2, _EARLY):
+        for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
+            predicted = compute(encoding, table, evidence.rows[:count], FLOAT64, "float64")
+            missed = distances(sample[:count], predicted, table, evidence.quantum)
+            if not missed.mean() <= _NEAR * np.abs(predicted).mean() < np.inf:
+                return False
     return True
 
 
