@@ -209,7 +209,9 @@ def angle_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     All its rows are then multiples of one row, the frequencies.
     """
     values = real_matrix(evidence)
-    if values is not None and evidence.rows.size > 1 and are_multiples(values, evidence.rounding):
+    if values is None or np.ptp(values, axis=1).max() == 0:
+        return  # the angles of one pair can be any numbers
+    if evidence.rows.size > 1 and are_multiples(values, evidence.rounding):
         for view in unreduced_views(evidence):
             yield from _hypotheses_of_view(view, evidence)
 
