@@ -57,7 +57,6 @@ from posenc_cli.inference.trial import (
     Trial,
     arithmetic_format,
     as_columns,
-    bfloat16_limits,
     compare_rows,
     computation_of,
     compute,
@@ -92,8 +91,6 @@ OTHER_READINGS = 1
 """Trials of another way to read the array once something fits."""
 _MUCH_DEARER = 2.0
 """Extra cost above which a hypothesis does not replace one that fits. Chosen by judgement."""
-_DAMAGE = 0.02
-"""Residual below which no row counts as damaged: all rows hold noise instead."""
 _USUAL = 3.0
 """Highest cost of a rule with usual numbers. A table that such a rule gives is not a bias, and is
 not read in other forms."""
@@ -105,6 +102,7 @@ _AXES_OF_IMAGES = 3
 """Rows, columns and channels."""
 _WHOLE = 1 << 13
 """Most rows in no regular order that are all compared, each at its own position."""
+
 _LEAST_ROWS = 12
 """Fewest rows whose halves still show the rates of waves."""
 
@@ -171,8 +169,6 @@ def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
         if not usual:
             notes.append("two numbers are too few to choose: any frequency ladder fits them")
         return _attempt_all(usual, evidence)
-    if len(evidence.arrays) > 1:
-        return _placed_row_attempts(evidence, notes) or []
     hypotheses = [*frequency_hypotheses(evidence), *slope_hypotheses(evidence)]
     attempts = _attempt_all(hypotheses, evidence)
     if attempts and attempts[0].trial.fits:
@@ -227,8 +223,6 @@ def _wave_and_row_attempts(evidence: Evidence) -> list[Attempt]:
     """Return attempts at rows by formula, at waves, and at waves on a grid."""
     attempts = _attempt_all(row_hypotheses(evidence), evidence)
     attempts += _attempt_all(angle_hypotheses(evidence), evidence)
-    if any(attempt.trial.fits and attempt.trial.equal == 1 for attempt in attempts):
-        return attempts
     for groups in (
         wave_hypotheses(evidence),
         ((False, group) for group in function_hypotheses(evidence)),
@@ -266,17 +260,9 @@ def _hypotheses_of_parts(evidence: Evidence) -> Iterator[Hypothesis]:
                 yield replace(trial.hypothesis, positions=where(rows))
 
 
-def _leaves_no_damage(trial: Trial) -> bool:
-    """Return whether a trial explains a table so well that halves of its rows show no more."""
-    if not trial.fits_most:
-        return trial.sample.residual < _DAMAGE
-    # In the columns that fit, two rules may hardly differ, and a grid of one axis may be a line.
-    return not trial.strained and (trial.fits or trial.hypothesis.cost < _MUCH_DEARER)
-
-
 _FURTHER: tuple[tuple[Callable[[Evidence], Iterator[Hypothesis]], Callable[[Trial], bool]], ...] = (
     (fallback_hypotheses, attrgetter("settled")),
-    (_hypotheses_of_parts, _leaves_no_damage),
+    (_hypotheses_of_parts, attrgetter("fits_most")),
     (placed_hypotheses, attrgetter("fits_most")),
     (prompt_hypotheses, attrgetter("fits")),
 )
@@ -312,25 +298,23 @@ def _cube_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     for text, flat in _flattened_grids(evidence):
         attempts_of_grid = _matrix_attempts(replace(evidence, arrays=flat))
         if attempts_of_grid and attempts_of_grid[0].trial.fits_most:
-            notes.append(f"the axes are {text}; rows are counted along the first two")
+            notes.append(f"{text}; rows are counted along the other axes")
             return attempts_of_grid
     return attempts
 
 
 def _flattened_grids(evidence: Evidence) -> Iterator[tuple[str, tuple[NumberArray, ...]]]:
     """Yield the matrices of a grid of vectors, with rows counted along the axes of the grid."""
-    axes = len(evidence.shape)
-    grid = "rows and columns" if axes == _AXES_OF_IMAGES else "grid axes"
-    ways = [(f"{grid.replace(' and', ',')} and channels", axes - 1)]
-    ways += [("rows, columns and two channel axes", axes - 2)] if axes > _AXES_OF_IMAGES else []
-    for text, kept in ways:
-        places = math.prod(evidence.shape[:kept])
-        if places <= MOST_PLACES:
-            yield text, tuple(array.reshape(places, -1) for array in evidence.arrays)
-    first, rest = evidence.shape[0], math.prod(evidence.shape[1:])
-    if rest <= MOST_PLACES:
-        channels_last = tuple(np.ascontiguousarray(a.reshape(first, -1).T) for a in evidence.arrays)
-        yield f"channels, {grid}", channels_last
+    channels_first = tuple(np.moveaxis(array, 0, -1) for array in evidence.arrays)
+    for text, arrays, axes in (
+        ("the last axis", evidence.arrays, 1),
+        ("the last two axes", evidence.arrays, 2),
+        ("the first axis", channels_first, 1),
+    ):
+        grid = arrays[0].shape[:-axes]
+        places = math.prod(grid)
+        if len(grid) > 1 and places <= MOST_PLACES:
+            yield f"channels are {text}", tuple(array.reshape(places, -1) for array in arrays)
 
 
 def _attempt_all(
@@ -411,7 +395,7 @@ _NEARLY = 64.0
 """Largest error of a trial to refine, in units of its tolerance and of float32 code's."""
 _FAR = 0.01
 """Largest relative step of a parameter; longer ones lead nowhere."""
-_BETTER, GIVEN = 0.5, 0.97
+_BETTER, _GIVEN = 0.5, 0.97
 """Refined numbers must leave at most this share of the bits, and reproduce this share of the
 entries; otherwise they may fit noise."""
 _MANY_CELLS, _MOSTLY_RIGHT = 16, 0.75
@@ -458,7 +442,7 @@ def _is_better(sharper: Trial, best: Trial, evidence: Evidence) -> bool:
     if coarse and sharper.hypothesis.uncertainty and not best.hypothesis.uncertainty:
         many = evidence.count >= _MANY_CELLS and best.equal <= _MOSTLY_RIGHT
         return sharper.equal == 1 and many
-    return sharper.equal >= GIVEN or (not coarse and len(evidence.shape) > 1)
+    return sharper.equal >= _GIVEN or (not coarse and len(evidence.shape) > 1)
 
 
 def _with_numbers(
@@ -624,7 +608,7 @@ def _compare(
             compare_rows(
                 array,
                 predicted[file],
-                partial(_limits, trial, file, way, positions, predicted[file]),
+                partial(_limits, way, positions),
                 rows + evidence.skipped,
                 trial.rounded,
                 file=file,
@@ -638,18 +622,10 @@ def _compare(
     return merge_files(parts, padding=padding, on_grid=on_grid)
 
 
-def _limits(
-    trial: Trial,
-    file: int,
-    way: _FileComparison,
-    positions: Integers | None,
-    predicted: NumberArray,
-) -> RealRows:
+def _limits(way: _FileComparison, positions: Integers | None) -> RealRows:
     """Return the largest error of each entry that its format, correct code and the sample allow."""
     _, allowed, (share, rounding) = way
     limit = allowed(positions)
-    if trial.arithmetic == "bfloat16":
-        limit = bfloat16_limits(limit, predicted, trial.hypothesis.tables[file])[1]
     return np.minimum(limit, limit * share + rounding)
 
 

@@ -71,8 +71,6 @@ _THRESHOLDS = (512.0, 64.0, 128.0, 256.0, 1024.0)
 
 def bias_hypotheses(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypothesis]:
     """Yield the biases that a profile may be, at its offsets or keys."""
-    if not np.nan_to_num(profile.values).any():
-        return
     measured = MeasuredScores(
         profile.by,
         profile.indices,
@@ -291,8 +289,6 @@ def _profile_of_rows(
     zeros = not sample[future].any() and sample[~future].any()
     causal = bool(zeros and not hidden.any() and queries > 1)
     sample[future if causal else hidden] = np.nan
-    if not np.isfinite(sample).any() or np.nanmax(sample) > -_MASKED:
-        return None
     indices, values, scatter = _values_by_index(sample, _indices(by, offsets, number))
     size = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 0.0
     if not scatter <= 4 * evidence.rounding * size:
@@ -378,8 +374,6 @@ def _index_scores(
     )
     heads = range(content.heads) if hypothesis.head is None else (hypothesis.head,)
     scores = np.stack([widen(compute(head, indices), rounded) for head in heads])
-    if hypothesis.multiplier == 1:
-        return scores
     return widen(narrow(scores * hypothesis.multiplier, None, rounded), rounded)
 
 
@@ -409,8 +403,6 @@ def score_census(trial: Trial, profile: BiasProfile, evidence: Evidence) -> Cens
             trial.hypothesis, encoding, indices, trial.rounded, trial.arithmetic
         )  # (heads, indices)
         limits = _score_limits(encoding, scores, trial.rounded, trial.arithmetic)
-        if trial.equal == 1:
-            limits = np.minimum(limits, 4 * unit(trial.rounded.name) * np.abs(scores) + 1e-30)
     else:
         scores = np.full((profile.heads, indices.size), np.nan)
         scores[:, np.searchsorted(indices, profile.indices)] = trial.read_off

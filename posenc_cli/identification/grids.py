@@ -34,7 +34,6 @@ from posenc_cli.identification.readings import (
     View,
     bare_views,
     bases_of_pairs,
-    reads_columns,
     unreduced_views,
     views,
 )
@@ -94,8 +93,6 @@ Grids are rarer than one axis, and each of these is rarer still.
 """
 _AXES_OF_VIDEO = 3
 """Frames, rows and columns."""
-_USUAL_SIDE = 16
-"""Default side of the grid over which diffusers spreads others."""
 _WHOLE_SCALES = 17
 """Scales to try as divisors of base sides; larger ones give the same coordinates."""
 _FEW_DIGITS = 6
@@ -280,23 +277,17 @@ class _GridScheme(Record):
 
     def changed(self, cost: float, /, **given: Any) -> _GridScheme | None:
         """Return the scheme with other parameters and a higher cost, or None if not allowed."""
-        other = _bound(self.scheme, {**self.given, **given}, self.frequencies.size)
+        whole = {**self.given, **given}
+        other = _bound(self.scheme, tuple(whole.items()), self.frequencies.size)
         return other and replace(other, cost=self.cost + cost, uncertainty=self.uncertainty)
 
 
-def _bound(scheme: Scheme, given: Mapping[str, Any], count: int) -> _GridScheme | None:
+@lru_cache(maxsize=1 << 10)
+def _bound(scheme: Scheme, given: tuple[tuple[str, Any], ...], count: int) -> _GridScheme | None:
     """Return the first ``count`` pairs of a scheme of waves on a grid, or None if it is not one.
 
     Results are cached: each view and each assignment of axes asks for the same again.
     """
-    found = _cached_scheme(scheme, tuple(given.items()), count)
-    return found and replace(found, given=given)
-
-
-@lru_cache(maxsize=1 << 10)
-def _cached_scheme(
-    scheme: Scheme, given: tuple[tuple[str, Any], ...], count: int
-) -> _GridScheme | None:
     try:
         with scheme.answerable(), np.errstate(all="ignore"):
             content = scheme.bind(dict(given)).content
@@ -325,8 +316,6 @@ def _hypotheses_on_grid(
     width = evidence.shape[1]
     for plain, of_axes in _schemes(view, width, places):
         for own in _fitted_schemes(plain, of_axes, measured, view, limit):
-            if view.kind != "rotary" and not reads_columns(view, own.content, width):
-                break
             yield Hypothesis(
                 own.scheme.name,
                 own.given,
@@ -354,7 +343,7 @@ def _schemes(
             for count in range(len(places.grid), _MOST_AXES + 1):
                 for with_ones in places.with_axes(count):
                     given = {**choices, "dim": dim, "grid": as_text(with_ones.grid, separator="x")}
-                    plain = _bound(scheme, given, view.count)
+                    plain = _bound(scheme, tuple(given.items()), view.count)
                     if plain is None:
                         break  # it has a different number of axes
                     found = _with_followed_axes(plain, with_ones, view)
@@ -380,14 +369,10 @@ def _with_followed_axes(plain: _GridScheme, places: _GridPlaces, view: View) -> 
     if "sections" in plain.scheme.parameters and (shares := _sections(places)):
         ways.append(plain.changed(_SECTIONS, sections=shares))
     found = next((way for way in ways if way and _follows_axes(way, places)), None)
-    if found is None or view.kind != "rotary" or view.layout is None:
+    if found is None or view.layout is None:
         return found
-    rotation = cast("Rotation", found.content)
-    if view.parts != rotation.blocks and view.layout != "interleaved":
-        return None
-    if rotation.layout != view.layout:
-        return found.changed(_OPTION, layout=view.layout)
-    return found
+    own = cast("Rotation", found.content).layout
+    return found if own == view.layout else found.changed(_OPTION, layout=view.layout)
 
 
 def _follows_axes(bound: _GridScheme, places: _GridPlaces) -> bool:
@@ -507,9 +492,10 @@ def _with_scales(
     if grown is None:
         return
     shares, errors = grown
-    crops = _cropped_sides(bound, places, shares, measured) if len(shares) == _AXES_OF_VIDEO else ()
-    cropped = ({"base_size": _sides_text(sides)} for sides in crops)
-    for given in itertools.chain(_scale_parameters(places, shares, errors, names), cropped):
+    ways = [*_scale_parameters(places, shares, errors, names)]
+    if len(shares) == _AXES_OF_VIDEO:
+        ways.append({"base_size": _sides_text(_cropped_sides(bound, places, shares, measured))})
+    for given in ways:
         if (found := bound.changed(_SCALE, **given)) is not None:
             yield found
 
@@ -549,18 +535,11 @@ def _scale_parameters(
             if (np.abs(spread - np.round(spread)) <= errors * spread).all():
                 yield {"base_size": _sides_text(np.round(spread)), "interpolation_scale": (whole,)}
                 break
-        usual = np.full(sides.size, _USUAL_SIDE)
-        bases: tuple[tuple[dict[str, Any], Reals], ...] = (
-            ({}, 1 / shares),
-            ({"base_size": _sides_text(usual)}, usual / sides),
-        )
-        for base, exact in bases:
-            scales = [
-                snap(scale, scale * e) for scale, e in zip(exact.tolist(), errors, strict=True)
-            ]
-            one = scales[:1] if len(set(scales)) == 1 else scales
-            if max(map(digit_count, scales)) <= _FEW_DIGITS:
-                yield {**base, "interpolation_scale": tuple(one)}
+        exact = zip((1 / shares).tolist(), errors, strict=True)
+        scales = [snap(scale, scale * error) for scale, error in exact]
+        one = scales[:1] if len(set(scales)) == 1 else scales
+        if max(map(digit_count, scales)) <= _FEW_DIGITS:
+            yield {"interpolation_scale": tuple(one)}
 
 
 def _sides_text(sides: Iterable[float]) -> str:
@@ -569,15 +548,14 @@ def _sides_text(sides: Iterable[float]) -> str:
 
 def _cropped_sides(
     bound: _GridScheme, places: _GridPlaces, shares: Reals, measured: _GridRates
-) -> Iterator[tuple[int, ...]]:
-    """Yield base sizes whose crop spreads rows and columns like this; it spans one whole side."""
-    ways = []
+) -> tuple[int, ...]:
+    """Return the base size whose crop spreads rows and columns like this."""
+    sides = []
     first = _first_places(bound, places, measured)
     for start, share, side in zip(first[1:], shares[1:], places.grid[1:], strict=True):
         end = (start + share * (side - 1)) * side / max(side - 1, 1)
-        whole = round(end - start) + 2 * round(start)  # as much is cut off at the end, or one more
-        ways.append([whole + more for more in (0, 1, -1) if whole + more > 0])
-    yield from itertools.product(*ways)
+        sides.append(round(end - start) + 2 * round(start))  # as much is cut off at the end
+    return tuple(sides)
 
 
 def _first_places(bound: _GridScheme, places: _GridPlaces, measured: _GridRates) -> Reals:
@@ -598,8 +576,7 @@ def _with_origins(
     bound: _GridScheme, places: _GridPlaces, measured: _GridRates
 ) -> Iterator[_GridScheme]:
     """Yield a scheme with the origin that the phases of the first place give."""
-    spread = bound.scheme.kind == "rotary" and "base_size" in bound.given
-    if spread or "origin" not in bound.scheme.parameters:
+    if "origin" not in bound.scheme.parameters:
         return
     distance = np.abs(
         measured.seen(np.exp(1j * bound.rates)) - measured.seen(np.exp(1j * measured.rates))

@@ -115,8 +115,6 @@ def _binary_hypotheses(values: RealRows, rows: Integers, dim: int) -> Iterator[H
     """Yield binary counters for a matrix of zeros and ones."""
     for order in ("msb-first", "lsb-first"):
         bits = values[:, ::-1] if order == "msb-first" else values
-        if bits[:, 53:].any():
-            continue
         positions = bits[:, :53] @ 2.0 ** np.arange(min(dim, 53))
         # Any matrix of zeros and ones, such as a mask or an identity, counts something; few count
         # evenly.
@@ -161,9 +159,7 @@ def _drawn_table_hypotheses(evidence: Evidence, values: RealRows, dim: int) -> I
             std = float(ratio[first])
             short = 0.02 if abs(std / 0.02 - 1) <= limit + 1e-12 else float(f"{std:.4g}")
             length = first + step * (count - 1) + 1
-            given = {"dim": dim, "seed": seed, "max_len": max(512, length)}
-            if short != 0.02:
-                given["std"] = short  # type: ignore[assignment]
+            given = {"dim": dim, "seed": seed, "max_len": max(512, length), "std": short}
             positions = first + step * (rows - rows[0])
             # A match is not accidental, but only posenc draws these numbers.
             yield Hypothesis("learned", given, (None,), positions, cost=2.0)

@@ -26,10 +26,8 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from posenc_cli.formulas.declare import Content
     from posenc_cli.numerics.arrays import (
         ComplexRows,
-        Flags,
         Integers,
         NumberArray,
         RealRows,
@@ -53,8 +51,8 @@ class View(Record):
     """Pairs read from the rows of the sample: cos + i·sin, divided by their size.
 
     ``pairs`` have the shape (rows, pairs). ``kind`` says whether the columns are those of a rotary
-    table or of a sinusoidal matrix, and ``tables`` or ``columns`` which. ``layout`` and ``parts``
-    say how full tables repeat their values. If sizes change, ``growth`` is d ln|z|/d row of each
+    table or of a sinusoidal matrix, and ``tables`` or ``columns`` which. ``layout``
+    says how full tables repeat their values. If sizes change, ``growth`` is d ln|z|/d row of each
     pair, and ln|z| at row 0. If only one function shows the waves, ``rates`` are theirs. If
     ``function`` is set, pairs are its values without the other function.
     """
@@ -63,7 +61,6 @@ class View(Record):
     pairs: ComplexRows
     tables: tuple[str | None, ...] = (None,)
     layout: str | None = None
-    parts: int = 1
     columns: str = ""
     order: str = "sin-first"
     odd: str = "error"
@@ -79,11 +76,6 @@ class View(Record):
         return int(self.pairs.shape[1])
 
     @property
-    def axes(self) -> int:
-        """Number of axes with separate sines and cosines."""
-        return max(len(self.shares), 1)
-
-    @property
     def starts_at_0(self) -> bool:
         """Whether the first row is unrotated, as in most tables."""
         return bool((np.abs(self.pairs[0] - 1) <= _UNEVEN).all())
@@ -91,12 +83,6 @@ class View(Record):
     def seen(self, points: ComplexRows) -> NumberArray:
         """Return what the pairs hold of points on the unit circle: all, the cosine or the sine."""
         return {"cos": points.real, "sin": points.imag}.get(self.function, points)
-
-    def places(self, width: int) -> dict[str, Integers]:
-        """Return the columns of each pair's sine and cosine in a sinusoidal matrix."""
-        halves = _halves(self.columns, width, self.odd, self.shares)
-        named = ("sin", "cos") if self.order == "sin-first" else ("cos", "sin")
-        return dict(zip(named, halves, strict=True))
 
 
 def _halves(
@@ -117,21 +103,6 @@ def _halves(
     return first, first + share
 
 
-def reads_columns(view: View, content: Content, width: int) -> bool:
-    """Return whether a sinusoidal matrix has its sines and cosines in the columns of a view."""
-    waves = content.waves
-    if waves is None or waves.count < view.count or content.width != width:
-        return False
-    places = {function: np.full(waves.count, -1) for function in ("sin", "cos")}
-    for placement in content.columns().placements:
-        if placement.function != "zero":
-            columns = np.arange(width)[placement.columns]
-            of_waves = np.arange(waves.count)[placement.waves][: columns.size]
-            places[placement.function][of_waves] = columns[: of_waves.size]
-    read = view.places(width)
-    return all(np.array_equal(places[name][: view.count], read[name]) for name in read)
-
-
 def real_matrix(evidence: Evidence) -> RealRows | None:
     """Return the sample if it is one matrix of real numbers, else None."""
     values = evidence.sample[0]
@@ -146,10 +117,10 @@ def row_of_numbers(evidence: Evidence) -> Reals | None:
     return values if row and (np.isfinite(values) & (values >= 0)).all() else None
 
 
-def _repeated_readings(values: NumberArray) -> Iterator[tuple[str, str | None, int, NumberArray]]:
+def _repeated_readings(values: NumberArray) -> Iterator[tuple[str, str | None, NumberArray]]:
     """Yield the readings of a matrix that repeats its values, then the matrix as it is.
 
-    A reading is the end of the table's name, the layout, the parts, and the columns of the pairs.
+    A reading is the end of the table's name, the layout, and the columns of the pairs.
     """
     width = values.shape[1]
     ways: list[tuple[Layout, int]] = [("half", 1), ("interleaved", 1), ("half", 2)]
@@ -158,21 +129,20 @@ def _repeated_readings(values: NumberArray) -> Iterator[tuple[str, str | None, i
             columns = paired_columns(layout, width // 2, parts)
             first, second = (values[:, list(half)] for half in columns)
             if np.array_equal(first, second):
-                yield "-full", layout, parts, first
-    yield "", None, 1, values
+                yield "-full", layout, first
+    yield "", None, values
 
 
 def bare_views(evidence: Evidence) -> Iterator[View]:
     """Yield the ways to read a matrix as only cosines or only sines."""
     values = real_matrix(evidence)
-    for suffix, layout, parts, pairs in () if values is None else _repeated_readings(values):
+    for suffix, layout, pairs in () if values is None else _repeated_readings(values):
         for function in ("cos", "sin"):
             yield View(
                 "rotary",
                 pairs.astype(np.complex128),
                 tables=(f"{function}{suffix}",),
                 layout=layout,
-                parts=parts,
                 function=function,
             )
 
@@ -188,13 +158,12 @@ def are_multiples(rows: RealRows, rounding: float) -> bool:
 def unreduced_views(evidence: Evidence) -> Iterator[View]:
     """Yield the ways to read a matrix as angles that are not reduced modulo 2π."""
     values = real_matrix(evidence)
-    for suffix, layout, parts, angles in () if values is None else _repeated_readings(values):
+    for suffix, layout, angles in () if values is None else _repeated_readings(values):
         yield View(
             "rotary",
             np.exp(1j * angles),
             tables=(f"{UNREDUCED}{suffix}",),
             layout=layout,
-            parts=parts,
         )
 
 
@@ -219,12 +188,9 @@ def _views_of_two_tables(evidence: Evidence) -> Iterator[View]:
         (("cos", "sin"), first + 1j * second),
         (("sin", "cos"), second + 1j * first),
     ):
-        ways = [*_repeated_readings(pairs)]
-        for suffix, layout, parts, own in ways[:-1] or ways:
+        for suffix, layout, own in _repeated_readings(pairs):
             tables = tuple(f"{name}{suffix}" for name in names)
-            yield from _wave_views(
-                own, evidence, kind="rotary", tables=tables, layout=layout, parts=parts
-            )
+            yield from _wave_views(own, evidence, kind="rotary", tables=tables, layout=layout)
 
 
 def _views_of_one_matrix(values: RealRows, evidence: Evidence) -> Iterator[View]:
@@ -287,9 +253,7 @@ def function_views(evidence: Evidence) -> Iterator[View]:
         return
     gaps = np.flatnonzero(np.diff(rows) != 1)
     count = int(gaps[0]) + 1 if gaps.size else rows.size
-    if count < 6:
-        return
-    suffix, layout, parts, columns = next(_repeated_readings(values))
+    suffix, layout, columns = next(_repeated_readings(values))
     for function in ("cos", "sin"):
         signal = signal_of(columns[:count], function, evidence.rounding)
         if signal is not None:
@@ -298,7 +262,6 @@ def function_views(evidence: Evidence) -> Iterator[View]:
                 signal.pairs(count),
                 tables=(f"{function}{suffix}",),
                 layout=layout,
-                parts=parts,
                 amplitude=signal.amplitude,
                 rates=Rates(signal.rates, signal.errors, count),
             )
@@ -349,12 +312,8 @@ def _growth(sizes: RealRows, rows: Integers) -> tuple[Reals, Reals, float]:
 
 _SOME_ROWS = 48
 """Rows on which a form is tested before it is tested on all."""
-_FIRST_ROWS = 4
-"""First rows: if they do not have a form, later rows do not either."""
-_MOST_FORMS = 3
-"""Most nested forms."""
 _LEAST_ROWS = 2
-"""Fewest rows of a matrix in another form."""
+"""Fewest heads, or keys, in another form."""
 
 
 def periods_read(evidence: Evidence) -> Evidence | None:
@@ -392,8 +351,6 @@ def _batches_of_heads(evidence: Evidence) -> Iterator[Evidence]:
     """Yield the heads of one of several equal sequences, stored one after another as in BLOOM."""
     (array,) = evidence.arrays
     heads, queries, keys = array.shape
-    if queries not in (1, keys):
-        return
     for own in (n for n in range(1, heads // 2 + 1) if heads % n == 0):
         if own > 1 and _all_equal(array.reshape(heads // own, own, queries, keys), 0):
             text = f"repeated {heads // own} times, one sequence after another"
@@ -429,12 +386,12 @@ def _stacks(evidence: Evidence) -> Iterator[Evidence]:
     for axis in (array.ndim - 1, *range(array.ndim - 1)):
         if array.shape[axis] == 2:
             cos, sin = np.moveaxis(array, axis, 0)
-            if _on_circles(cos, sin, evidence.rounding):
+            if _are_circles(cos, sin, evidence.rounding):
                 yield _inner_evidence(evidence, (cos, sin), f"two tables along axis {axis}")
 
 
 def _rotation_matrices(evidence: Evidence) -> Iterator[Evidence]:
-    """Yield cosines and sines from matrices ((cos, −sin), (sin, cos)), or their transposes."""
+    """Yield cosines and sines from matrices ((cos, −sin), (sin, cos))."""
     (array,) = evidence.arrays
     if array.shape[-2:] != (2, 2):
         return
@@ -443,11 +400,9 @@ def _rotation_matrices(evidence: Evidence) -> Iterator[Evidence]:
         if not (np.array_equal(cos, other_cos) and np.array_equal(minus_sin, -sin)):
             return
         release(cells)
-    for sine, text in ((array[..., 1, 0], ""), (array[..., 0, 1], ", transposed")):
-        if _on_circles(array[..., 0, 0], sine, evidence.rounding):
-            yield _inner_evidence(
-                evidence, (array[..., 0, 0], sine), f"2×2 rotation matrices{text}"
-            )
+    tables = array[..., 0, 0], array[..., 1, 0]
+    if _are_circles(*tables, evidence.rounding):
+        yield _inner_evidence(evidence, tables, "2×2 rotation matrices")
 
 
 def _tables_side_by_side(evidence: Evidence) -> Iterator[Evidence]:
@@ -456,9 +411,8 @@ def _tables_side_by_side(evidence: Evidence) -> Iterator[Evidence]:
     columns, rounding = array.shape[1], evidence.rounding
     if columns % 4 == 0:
         halves = array[:, : columns // 2], array[:, columns // 2 :]
-        some = (_some_rows(rows) for rows in (halves[0][:_FIRST_ROWS], halves[0]))
-        repeats = all(next(_repeated_readings(rows))[0] == "-full" for rows in some)
-        if repeats and _on_circles(*halves, rounding):
+        repeats = next(_repeated_readings(_some_rows(halves[0])))[0] == "-full"
+        if repeats and _are_circles(*halves, rounding):
             yield _inner_evidence(
                 evidence, halves, "full tables of cosines and of sines side by side"
             )
@@ -471,18 +425,6 @@ def _some_rows(array: NumberArray) -> Reals:
     return np.asarray(few.reshape(few.shape[0], -1), np.float64)
 
 
-def _on_circles(cos: NumberArray, sin: NumberArray, rounding: float) -> bool:
-    """Return whether cos² + sin² is constant in some rows, more than noise allows.
-
-    The first rows are tested before the others, because each later row loads a part of a large
-    file.
-    """
-    return all(
-        _are_circles(*rows, rounding)
-        for rows in ((cos[:_FIRST_ROWS], sin[:_FIRST_ROWS]), (cos, sin))
-    )
-
-
 def _are_circles(cos: NumberArray, sin: NumberArray, rounding: float) -> bool:
     """Return whether cos² + sin² is constant in 90% of some rows, within rounding."""
     sizes = np.hypot(_some_rows(cos), _some_rows(sin))
@@ -493,32 +435,19 @@ def _are_circles(cos: NumberArray, sin: NumberArray, rounding: float) -> bool:
     return bool(np.quantile(deviations, 0.9) <= min(_UNEVEN, 1e-4 + 8 * rounding))
 
 
-def _is_empty(rows: NumberArray) -> Flags:
-    """Return which rows hold only zeros or only NaN. Shape: (rows,)."""
-    with np.errstate(invalid="ignore"):
-        flat = rows.reshape(rows.shape[0], -1)
-        return np.asarray((flat == 0).all(axis=1) | np.isnan(flat).all(axis=1))
-
-
-def _without_empty_rows(evidence: Evidence) -> Iterator[Evidence]:
-    """Yield the rows, or heads, before empty ones at the end, as in x-transformers."""
-    count = evidence.count
-    kept = count - min(_count_empty_rows(array[::-1]) for array in evidence.arrays)
-    # Sines, or counters, that end at position 0 end with one row of zeros too.
-    if _LEAST_ROWS <= kept < count and (
-        len(evidence.shape) > 2 or kept < count - 1 or evidence.rows[-1] < kept
-    ):
-        what = "rows" if len(evidence.shape) == 2 else "heads"
-        text = f"before empty {what}: {what} {kept} to {count - 1} hold zeros or NaN"
-        yield _inner_evidence(evidence, tuple(array[:kept] for array in evidence.arrays), text)
+def _without_empty_heads(evidence: Evidence) -> Iterator[Evidence]:
+    """Yield the heads before empty ones at the end, as in x-transformers."""
+    (array,), count = evidence.arrays, evidence.count
+    kept = count - _count_empty_rows(array[::-1])
+    if _LEAST_ROWS <= kept < count:
+        text = f"before empty heads: heads {kept} to {count - 1} hold zeros"
+        yield _inner_evidence(evidence, (array[:kept],), text)
 
 
 def _count_empty_rows(array: NumberArray) -> int:
-    """Return how many rows at the start are empty."""
-    if not _is_empty(array[:1]).all():
-        return 0
-    full = np.append(~_is_empty(array), True)
-    return int(np.argmax(full))
+    """Return how many rows at the start hold only zeros."""
+    full = array.reshape(array.shape[0], -1).any(axis=1)
+    return int(np.argmax(np.append(full, True)))
 
 
 _FORMS: tuple[tuple[range, bool, Callable[[Evidence], Iterator[Evidence]]], ...] = (
@@ -528,7 +457,7 @@ _FORMS: tuple[tuple[range, bool, Callable[[Evidence], Iterator[Evidence]]], ...]
     (range(2, 3), True, _tables_side_by_side),
     (range(3, 4), True, _batches_of_heads),
     (range(3, 4), True, _scores_after_padding),
-    (range(2, 4), False, _without_empty_rows),
+    (range(3, 4), True, _without_empty_heads),
 )
 """Forms of an array: the numbers of axes, whether it is one array of real numbers, and the form."""
 
@@ -536,6 +465,6 @@ _FORMS: tuple[tuple[range, bool, Callable[[Evidence], Iterator[Evidence]]], ...]
 def certain_forms(evidence: Evidence) -> Iterator[Evidence]:
     """Yield the matrices that the values of an array show to be in it, likeliest first."""
     real = len(evidence.arrays) == 1 and evidence.arrays[0].dtype.kind != "c"
-    for axes, only_real, form in _FORMS if len(evidence.forms) < _MOST_FORMS else ():
+    for axes, only_real, form in _FORMS:
         if len(evidence.shape) in axes and (real or not only_real):
             yield from form(evidence)

@@ -22,7 +22,7 @@ import numpy as np
 from posenc_cli.analysis.sampling import positions_of
 from posenc_cli.errors import InvalidInput, quoted_name, sizes_text
 from posenc_cli.formulas.parameters import as_text, brief_text, option_words
-from posenc_cli.identification.attempts import GIVEN, Attempt, attempts_of_forms, best_of, line_of
+from posenc_cli.identification.attempts import Attempt, attempts_of_forms, best_of, line_of
 from posenc_cli.identification.waves import prompt_of
 from posenc_cli.inference.candidates import models_of, same_entries
 from posenc_cli.inference.evidence import Evidence
@@ -258,7 +258,7 @@ def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:
     candidates: list[Candidate] = []
     counts: list[tuple[Attempt, Census | None]] = []
     left = _MOST_CELLS
-    for attempt in _distinct_attempts(_sort_by_evidence(attempts))[:SHOWN]:
+    for attempt in _distinct_attempts(attempts)[:SHOWN]:
         counted = None
         if attempt.trial.fits_most:
             alike = [count for other, count in counts if same_entries(other.trial, attempt.trial)]
@@ -270,54 +270,16 @@ def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:
                 left -= cells
             counts.append((attempt, counted))
         candidates.append(_candidate(attempt, counted))
-    accepted = [
-        c.bits
-        for c in candidates
-        if (c.fits or c.fits_rows) and not _is_fitted_roughly(c.uncertainty, c.equal)
-    ]
-    ranked = [
-        replace(candidate, surpassed=_is_surpassed(candidate.bits, accepted))
-        for candidate in candidates
-    ]
+    fewest = min((c.bits for c in candidates if c.fits or c.fits_rows), default=math.inf)
+    most = _SURPASSED * fewest + _ALLOWED_BITS
+    ranked = [replace(each, surpassed=each.bits > most) for each in candidates]
     return sorted(ranked, key=_sort_key)
 
 
-def _is_surpassed(bits: float, others: Sequence[float]) -> bool:
-    """Return whether one of the others has so many fewer bits that chance does not explain it."""
-    return bits > _SURPASSED * min(others, default=bits) + _ALLOWED_BITS
-
-
-def _is_fitted_roughly(uncertainty: Mapping[str, float], equal: float) -> bool:
-    """Return whether a number was fitted but reproduces too few entries to surpass others."""
-    return bool(uncertainty) and equal < GIVEN
-
-
-def _sort_by_evidence(attempts: Sequence[Attempt]) -> list[Attempt]:
-    """Sort attempts by the sample: surpassed ones come last."""
-    accepted = [
-        trial.sample.bits
-        for trial in (attempt.trial for attempt in attempts)
-        if trial.fits_most
-        and trial.read_off is None
-        and not _is_fitted_roughly(trial.hypothesis.uncertainty, trial.equal)
-    ]
-
-    return sorted(
-        attempts,
-        key=lambda a: not a.trial.fits_most or _is_surpassed(a.trial.sample.bits, accepted),
-    )
-
-
-def _sort_key(candidate: Candidate) -> tuple[bool, bool, bool, int, bool]:
-    """Return the sort key of a candidate: surpassed ones last, then by fit and misfitting rows.
-
-    Among those that fit, candidates that reproduce every entry come first.
-    """
-    misfits = candidate.census.misfits if candidate.census and candidate.fits_rows else 0
+def _sort_key(candidate: Candidate) -> tuple[bool, bool, bool]:
+    """Return the sort key of a candidate: surpassed ones last, then by fit, equal ones first."""
     accepted = candidate.fits or candidate.fits_rows
-    inexact = not candidate.fits or candidate.bits > 0
-    last = not accepted or candidate.surpassed
-    return last, not accepted, not candidate.fits, misfits, inexact
+    return not accepted or candidate.surpassed, not candidate.fits, candidate.bits > 0
 
 
 def _distinct_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:

@@ -27,7 +27,6 @@ from posenc_cli.identification.readings import (
     are_multiples,
     bases_of_pairs,
     function_views,
-    reads_columns,
     real_matrix,
     row_of_numbers,
     unreduced_views,
@@ -88,15 +87,15 @@ some position always fits."""
 _FALLING = 0.05
 """Extra cost of falling positions for a sinusoidal matrix; Transformer-XL's rows, which count back,
 do not pay it."""
+_TESTS_BETWEEN, _BY_CHANCE = 64, 1e-3
+"""Test positions between whole ones, and the largest accepted probability that all rows of a table
+are at whole positions by chance."""
 _UNUSUAL = 0.5
 """Extra cost of fractional or fast falling positions for a rotary table: timesteps of diffusion
 models are likelier."""
 _UNWRITTEN, _WRITTEN = 2.0, 10**4
 """Extra cost of positions whose denominator exceeds the second number: nobody writes such
 fractions."""
-_TESTS_BETWEEN, _BY_CHANCE = 64, 1e-3
-"""Test positions between whole ones, and the largest accepted probability that all rows of a table
-are at whole positions by chance."""
 _LEAST_STEP = 0.01
 """Smallest step from row to row, in positions; its reciprocal is the largest."""
 _LOOKED_UP = 2.5
@@ -191,8 +190,7 @@ def _hypotheses_of_view(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
     rates = view.rates or rates_of(view.pairs, evidence.rows[: view.pairs.shape[0]], rounding)
     if rates is None:
         return
-    moving = np.sign(rates.values)[np.abs(rates.values) > 2 * rates.errors]
-    backward = bool(moving[moving.size // 2 :].sum() < 0)
+    backward = bool(np.sign(rates.values).sum() < 0)
     if backward:
         rates = replace(rates, values=-rates.values)
     # Several encodings have the same frequencies.
@@ -227,9 +225,8 @@ def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     limit = _PLACED + 8 * evidence.rounding
     find = partial(positions_at, farthest=_FARTHEST_PLACED)
     for view in views(evidence):
-        several = view.growth is not None or max(view.axes, view.parts) > 1
         any_angles = view.tables == ("angles",) and evidence.rows.size == 1  # those at position 1
-        if view.count < _FEWEST_PLACED or several or any_angles:
+        if view.count < _FEWEST_PLACED or view.growth is not None or any_angles:
             continue
         multiplier = _multiplier(view, evidence)
         for scheme, given, frequencies, cost in _common_encodings(view, evidence.shape[1]):
@@ -383,11 +380,14 @@ def _multiplier(view: View, evidence: Evidence) -> float:
     return snap(view.amplitude, error * view.amplitude)
 
 
-_ONE_FILE: tuple[tuple[str, int], ...] = (
-    ("cos-sin", 2), ("interleaved", 2), ("cos-full", 2), ("sin-full", 2), ("cos", 1), ("sin", 1),
-    ("angles", 1),
+_TABLES: tuple[dict[tuple[str, ...], int], ...] = (
+    {
+        ("cos-sin",): 2, ("interleaved",): 2, ("cos-full",): 2, ("sin-full",): 2, ("cos",): 1,
+        ("sin",): 1,
+    },
+    {("cos-full", "sin-full"): 2, ("cos", "sin"): 1},
 )  # fmt: skip
-"""Tables that one file may hold, and their columns per pair."""
+"""Tables that one file may hold, those that two may, and their columns per pair."""
 
 
 def fallback_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
@@ -397,17 +397,9 @@ def fallback_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     function with growing amplitude cannot be read either.
     """
     width = evidence.shape[1]
-    ways: list[tuple[tuple[str, ...], int]] = [((table,), n) for table, n in _ONE_FILE]
-    if len(evidence.arrays) == 2:
-        ways = [
-            (("cos-full", "sin-full"), 2),
-            (("cos", "sin"), 1),
-            (("sin-full", "cos-full"), 2),
-            (("sin", "cos"), 1),
-        ]
     if evidence.sample[0].dtype.kind == "c":
-        ways = []
-    for tables, columns in ways:
+        return
+    for tables, columns in _TABLES[len(evidence.arrays) - 1].items():
         shown = tables[0].endswith("-full")
         layouts = ("half", "interleaved") if shown else ("interleaved",)
         pairs = width // columns if width % columns == 0 else 0
@@ -475,9 +467,6 @@ def _rotary_hypotheses(
     precise = 3e-6 + 2 * evidence.rounding
     unseen = view.tables[0] in ("angles", *UNREDUCED_TABLES)
     amplitude = None if unseen else view.amplitude
-    if view.tables[0] in ("cos", "sin", "cos-full", "sin-full") and len(view.tables) == 1:
-        precise = 1e-3
-    lengths: set[int | None] = {None}
     missed = 0
     for proposal, multiplier in _multiplied_proposals(view, evidence, rates, amplitude, precise):
         if missed >= _MOST_MISSED:
@@ -485,13 +474,8 @@ def _rotary_hypotheses(
         missed += 1
         for places in find(proposal.frequencies[: view.count].tobytes()):
             missed = 0
-            hypothesis = _rotary_hypothesis(view, proposal, places, multiplier)
-            yield hypothesis
-            length = hypothesis.seq_len
-            if length is None or length in lengths:
-                continue
-            lengths.add(length)
-            for at_length in proposals_at_length(rates, amplitude, length, precise=precise):
+            yield _rotary_hypothesis(view, proposal, places, multiplier)
+            for at_length in proposals_at_length(rates, amplitude, places.length, precise=precise):
                 yield _rotary_hypothesis(view, at_length, places)
 
 
@@ -499,13 +483,11 @@ def _in_positions(rates: Rates) -> Rates | None:
     """Return the rates per position if the highest-frequency pair rotates by 1 radian per position.
 
     The rates of high-frequency pairs are continued from the slower ones, because rows may be more
-    than half a rotation apart. None if the step between rows is 1 or not plausible.
+    than half a rotation apart. None if the step between rows is not plausible.
     """
     values = with_full_turns(rates.values, (1.0,), rates.errors)
-    if rates.values.size < _FEWEST_PLACED or not (values >= 0).all():
-        return None
     step = snap(float(values[0]), float(rates.errors[0]))
-    if abs(step - 1) <= rates.errors[0] or not _LEAST_STEP <= step <= 1 / _LEAST_STEP:
+    if not (values >= 0).all() or not _LEAST_STEP <= step <= 1 / _LEAST_STEP:
         return None
     return replace(rates, values=values / step, errors=rates.errors / step)
 
@@ -543,10 +525,7 @@ def _rotary_hypothesis(
         given,
         view.tables,
         places.positions,
-        cost=proposal.cost
-        + _MULTIPLIED * (multiplier != 1)
-        + _UNUSUAL * places.unusual
-        + _UNWRITTEN * (places.denominator > _WRITTEN),
+        cost=proposal.cost + _MULTIPLIED * (multiplier != 1) + _UNUSUAL * places.unusual,
         hidden=(
             *(() if view.layout is not None else ("layout",)),
             *(_unseen_amplitudes(proposal.given) if view.tables[0] in UNREDUCED_TABLES else ()),
@@ -568,19 +547,19 @@ class SampledPositions(Record):
     @property
     def length(self) -> int:
         """Length of a sequence that ends at the last position."""
-        return int(self.positions.max()) // self.denominator + 1
-
-    @property
-    def scaled(self) -> bool:
-        """Whether all positions are multiples of a step below 1, as after linear RoPE scaling."""
-        step = int(self.positions[1] - self.positions[0]) if self.positions.size > 1 else 1
-        return abs(step) < self.denominator and not (self.positions % step).any()
+        return max(int(self.positions.max()) // self.denominator, 0) + 1
 
     @property
     def unusual(self) -> bool:
         """Whether positions are fractional, or fall by more than 1 per row."""
         falls = self.positions[-1] < self.positions[0]
         return self.denominator > 1 or bool(falls and np.ptp(self.positions) >= self.positions.size)
+
+    @property
+    def scaled(self) -> bool:
+        """Whether all positions are multiples of a step below 1, as after linear RoPE scaling."""
+        step = int(self.positions[1] - self.positions[0]) if self.positions.size > 1 else 1
+        return abs(step) < self.denominator and not (self.positions % step).any()
 
 
 def _row_positions(
@@ -638,8 +617,6 @@ def _is_determined(positions: Integers, frequencies: Reals, rounding: float) -> 
     The check places test rows between whole positions. If whole positions fit the test rows within
     the error of correct code, they would fit any rows of such waves.
     """
-    if _is_vacuous(positions, frequencies):
-        return False
     between = np.resize(positions, _TESTS_BETWEEN) + np.linspace(0.25, 0.75, _TESTS_BETWEEN)
     points = np.exp(1j * np.multiply.outer(between, frequencies))
     farthest = max(1, int(np.abs(positions).max()))
@@ -655,12 +632,9 @@ def _fractional_positions(
     pairs: ComplexRows, few: Integers, evidence: Evidence, frequencies: Reals
 ) -> list[SampledPositions]:
     """Return evenly spaced fractional positions if most of a few rows are at such."""
-    found = None
-    for some in (few[:_FEWEST_PLACED], few):
-        found = progression_of(pairs[some], evidence.rows[some], frequencies)
-        if found is None:
-            return []
-    assert found is not None
+    found = progression_of(pairs[few], evidence.rows[few], frequencies)
+    if found is None:
+        return []
     parts = math.lcm(*(number.denominator for number in found))
     first, step = (int(number * parts) for number in found)
     if parts == 1 or max(abs(first), abs(first + step * evidence.count)) > LARGEST_POSITION:
@@ -672,7 +646,7 @@ def _sinusoidal_hypotheses(
     view: View, evidence: Evidence, rates: Rates, find: FindPositions, *, backward: bool
 ) -> Iterator[Hypothesis]:
     """Yield sinusoidal matrices with these rates, at the positions that their phases give."""
-    if view.axes > 1:
+    if view.shares:
         return
     dim = evidence.shape[1]
     multiplier = _multiplier(view, evidence) if abs(view.amplitude - 1) > _ONE else 1.0
@@ -680,9 +654,6 @@ def _sinusoidal_hypotheses(
         rates, columns=view.columns, order=view.order, odd=view.odd, dim=dim
     )
     for proposal in sorted(proposals, key=lambda proposal: proposal.cost):
-        content = catalogue.find(proposal.scheme).bind(proposal.given).content
-        if not reads_columns(view, content, dim):
-            continue
         for places in find(proposal.frequencies[: view.count].tobytes()):
             if places.scaled and view.order == "cos-first" and dim % 2 == 0:
                 continue  # RoPE divided by a factor has these columns
@@ -736,8 +707,6 @@ def _growing_hypotheses(
             continue
         for places in find(plain.frequencies[: view.count].tobytes()):
             positions = places.positions
-            if places.denominator > 1 or positions.size < 2 or positions[1] == positions[0]:
-                continue
             step = (positions[1] - positions[0]) / (evidence.rows[1] - evidence.rows[0])
             span = snap(step / slope, max(1e-3, 1e-6 * abs(step / slope)))
             centre = round(float(positions[0] - step * evidence.rows[0]) - start * span)

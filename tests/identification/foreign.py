@@ -76,7 +76,6 @@ _SINUSOIDAL = ("sinusoidal", {"base": 10_000.0, "dim": DIM})
 _BLOOM = ("alibi", {"heads": 8, "form": "bloom"})
 _LLAMA3 = ("rope-llama3", {"base": 500_000.0, "factor": 8.0})
 _ORDER = np.random.default_rng(0).permutation(ROWS)
-_NOTHING = np.zeros((20, DIM), np.float32)
 _FLOAT32 = ladder().astype(np.float32)
 
 KEPT = {
@@ -135,9 +134,6 @@ KEPT = {
     "× 0.02": (vaswani() * np.float32(0.02), *_SINUSOIDAL, "× 0.02"),
     # reciprocals of frequencies: the freqs of mlx-lm's Llama3RoPE and SuScaledRoPE
     "periods": (1 / _FLOAT32, *_ROPE, "periods"),
-    # before rows that hold nothing
-    "zeros below": (np.concatenate([_TABLE, _NOTHING]), *_ROPE, "rows 96 to 115"),
-    "no numbers below": (np.concatenate([_TABLE, np.nan * _NOTHING]), *_ROPE, "rows 96 to 115"),
 }  # fmt: skip
 
 
