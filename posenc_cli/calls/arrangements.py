@@ -178,20 +178,6 @@ def with_other_shapes(arrangement: Arrangement) -> Iterator[Arrangement]:
             yield replace(other, heads=1, key_heads=1) if fewer in ("bnf", "nd") else other
 
 
-def surely_supported(arrangement: Arrangement, form: CallForm) -> bool:
-    """Return whether a function of this form surely supports the arrangement, and must be right.
-
-    The first axis of (1, n, h, d) need not count sequences: a function may accept all vectors of a
-    position together, whatever their axes. With positions (b, n) it does.
-    """
-    by_sequence = arrangement.places > 1 and (form.chosen or not form.has(*TABLES))
-    return (
-        arrangement.form == form
-        and arrangement.key_heads == arrangement.heads
-        and (by_sequence or arrangement.sequences == 1)
-    )
-
-
 def arrangements(form: CallForm) -> Iterator[Arrangement]:
     """Yield calls with several sequences and heads that a function may support, fullest first."""
     rows, heads, fewer = distinct_sizes(form)

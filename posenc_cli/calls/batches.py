@@ -24,7 +24,6 @@ from posenc_cli.calls.arrangements import (
     distinct_sizes,
     other_shapes,
     square_size,
-    surely_supported,
     with_other_shapes,
 )
 from posenc_cli.calls.call_log import MadeCall, RowReader
@@ -315,7 +314,7 @@ def _is_supported(tried: Tried, arrangement: Arrangement, batch: BatchCall) -> b
     share positions, as vLLM's functions do. If one head alone is right and several are not, the
     function mixes heads.
     """
-    if batch.proves_support or surely_supported(arrangement, tried.form):
+    if batch.proves_support:
         return True
     if _one_is_right(tried, arrangement):
         return arrangement.places > 1 or batch.advances
