@@ -585,5 +585,9 @@ def differing_head_faults(function: ServedFunction, which: int) -> tuple[Irregul
     by_head = any(bool((positions != positions[:, :1]).any()) for positions in batch.read)
     if batch.parts[which].wrong.all() and not by_head:
         return ()
-    fault, why = batch.fault(arrangement.text), "the function rotates heads differently"
-    return () if fault is None else (replace(fault, unlike=why),)
+    fault, unlike = batch.fault(arrangement.text), "the function rotates heads differently"
+    if fault is None:
+        return ()
+    unnamed = f"rows of {batch.where} are rotated differently from the other heads"
+    message = unnamed if fault.message == NO_MAP else fault.message
+    return (replace(fault, message=message, unlike=unlike),)

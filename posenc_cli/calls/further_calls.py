@@ -85,20 +85,16 @@ class Tried(Record):
         """The form in which the function is called."""
         return self.function.form
 
-    def takes_half(self, half: str) -> bool:
-        """Return whether it supports vectors in a half precision."""
-        return self.last > 0 and half in halves_of(self.function)
+    def takes_half(self, half: str, *, single: bool = False) -> bool:
+        """Return whether it supports vectors in a half precision, perhaps in single rows."""
+        several = self.last >= _ROUNDED_DOWN[1] or self.form.has("grid")
+        single_rows = self.form.any_rows and several
+        return self.last > 0 and half in halves_of(self.function) and (single_rows or not single)
 
     @property
     def takes_batches(self) -> bool:
         """Whether sequences can have different positions; false if results follow the length."""
         return not self.function.follows_length and self.last + 1 >= BATCH_CONTEXT
-
-    @property
-    def takes_single_rows(self) -> bool:
-        """Whether several rows can be given one by one, each at its position."""
-        several = self.last >= _ROUNDED_DOWN[1] or self.form.has("grid")
-        return self.form.any_rows and several
 
     @property
     def rotates(self) -> bool:
@@ -125,7 +121,7 @@ class Tried(Record):
 
 def try_further(tried: Tried) -> None:
     """Make the further calls that a function supports."""
-    compare_patterns(_FURTHER, tried, tried.calls)
+    compare_patterns(_FURTHER, tried)
 
 
 def try_early(tried: Tried) -> None:
@@ -136,7 +132,7 @@ def try_early(tried: Tried) -> None:
 
     Raises: InvalidInput if the function does not return results again.
     """
-    compare_patterns(_EARLY, tried, tried.calls)
+    compare_patterns(_EARLY, tried)
 
 
 class EarlyCall:
@@ -271,7 +267,7 @@ def try_later(tried: Tried) -> None:
 
     This comes last, because it may leave state for a length that nobody asked for.
     """
-    compare_patterns(_LATER_CALLS, tried, tried.calls)
+    compare_patterns(_LATER_CALLS, tried)
     made = tried.calls.tried
     left = [
         half for half in HALVES if _has_later_half(half, tried) and f"{_PAST} of {half}" not in made
@@ -452,9 +448,7 @@ _FURTHER = (
             f"{called} of {half}",
             partial(faults_in_half, half, called),
             partial(
-                lambda half, called, tried: (
-                    tried.takes_half(half) and (called == _VECTORS or tried.takes_single_rows)
-                ),
+                lambda half, called, tried: tried.takes_half(half, single=called == _SINGLE),
                 half,
                 called,
             ),

@@ -323,10 +323,9 @@ def _length_fault(tried: Tried, name: str) -> Irregularity | None:
 
 def _right_batch(tried: Tried) -> Arrangement | None:
     """Return the fullest batch of sequences in which the function is right, or None."""
-    if not tried.rotates or not tried.takes_batches:
-        return None
-    several = (one for one in arrangements(tried.form) if one.sequences > 1)
-    return next((one for one in several if is_right(tried, one)), None)
+    possible = arrangements(tried.form) if tried.rotates and tried.takes_batches else ()
+    several = (one for one in possible if one.sequences > 1 and is_right(tried, one))
+    return next(several, None)
 
 
 def _variation_fault(

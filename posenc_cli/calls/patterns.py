@@ -166,12 +166,12 @@ class Pattern(Record):
     rare: bool = False
 
 
-def compare_patterns(patterns: Sequence[Pattern], tried: Any, calls: PlannedCalls) -> None:
+def compare_patterns(patterns: Sequence[Pattern], tried: Any) -> None:
     """Make the calls of all patterns that apply, and record their faults.
 
     Raises: InvalidInput if a call fails that is surely supported.
     """
-    before = len(calls.faults)
+    calls, before = tried.calls, len(tried.calls.faults)
     for pattern in patterns:
         if (pattern.last and len(calls.faults) > before) or not pattern.when(tried):
             continue
@@ -203,8 +203,10 @@ class _Sequence:
 
     slow = False
 
-    def __init__(self, function: ServedFunction, rows: Rows, context: int) -> None:
-        self.function, self.form = function, function.form
+    def __init__(
+        self, calls: PlannedCalls, function: ServedFunction, rows: Rows, context: int
+    ) -> None:
+        self.calls, self.function, self.form = calls, function, function.form
         self.rows, self.context = rows, context
         self.count = min(SEQUENCE, context)
 
@@ -240,10 +242,10 @@ def try_patterns(
     """
     if context < 2 * _STEPS:
         return
-    tried = _Sequence(function, rows, context)
+    tried = _Sequence(calls, function, rows, context)
     if function.form.from_zero:
         _ = tried.whole  # this call must not fail
-    compare_patterns(_PATTERNS, tried, calls)
+    compare_patterns(_PATTERNS, tried)
 
 
 def rows_text(sizes: set[int]) -> str:

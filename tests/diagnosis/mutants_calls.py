@@ -247,7 +247,7 @@ def key_heads_reversed(q, k, cos, sin, unsqueeze_dim=1):
     return turned(q, cos, sin), turned(k, cos, sin)[:, ::-1]
 
 
-@mutant("unknown", "depends on more than the row and its position")
+@mutant("unknown", "heads 2–6 are rotated differently from the other heads")
 def a_base_for_each_head(q, k, positions):
     def one(x):
         heads = [
