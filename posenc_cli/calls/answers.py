@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     Rows = Callable[[Integers, Integers], NumberArray]
     """A call with rows of a fixed input, by index, at positions; it returns (n, columns)."""
 
-    Differs = Callable[..., bool]
-    """Whether values differ from those wanted, perhaps by more than a given relative tolerance."""
-
 _STORED = ("float16", "float32", "float64", "complex64", "complex128")
 
 

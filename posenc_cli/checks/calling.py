@@ -41,7 +41,6 @@ from posenc_cli.calls.function_trial import (
     is_half,
     ordered_faults,
     returned_half,
-    vectors_differ,
 )
 from posenc_cli.calls.further_calls import (
     EarlyCall,
@@ -196,7 +195,6 @@ def _with_further_calls(
     tried = Tried(
         function,
         reference,
-        vectors_differ,
         subject.own.pairing,
         prod(reference.grid or ()) - 1 if grid else last,  # every call has all rows
         calls,
@@ -282,7 +280,7 @@ def _table_subject(
     return replace(
         subject,
         kind=SubjectKind.IMPL,
-        irregular=_more_specific(ordered_faults(patterns.faults, ()), log, positions, cos.dtype),
+        irregular=_more_specific(ordered_faults(patterns.faults, ()), log, cos.dtype),
         other_calls=far_row_faults(log, cos.dtype),
         returned_tables=True,
     )
@@ -301,7 +299,7 @@ def _try_patterns(
     planned = []
     for log in logs:
         planned.append(PlannedCalls(function))
-        try_patterns(planned[-1], function, log.rows, vectors_differ, context=positions.last + 1)
+        try_patterns(planned[-1], function, log.rows, context=positions.last + 1)
         function.revive()  # the longest call may have ended the process
     # On a slow machine, a call may have been skipped for one of the results.
     calls.tried += [text for text in planned[0].tried if all(text in own.tried for own in planned)]
@@ -338,9 +336,7 @@ def _vector_subjects(
         matrices = samples[which].values
         trial = FunctionTrial.of(function, which, sample_positions, matrices)
         irregular = ordered_faults(own_calls.faults, irregularities(trial))
-        irregular = _more_specific(
-            irregular, logs[which], positions, samples[which].dtype, which=which
-        )
+        irregular = _more_specific(irregular, logs[which], samples[which].dtype, which)
         if not irregular:
             far_rows += far_row_faults(logs[which], samples[which].dtype)
         more = min(context, LONG)
@@ -450,22 +446,13 @@ _PREFIX = 1 << 24
 
 
 def _more_specific(
-    irregular: tuple[Irregularity, ...],
-    log: CallLog,
-    positions: Positions,
-    dtype: str,
-    *,
-    which: int = 0,
+    irregular: tuple[Irregularity, ...], log: CallLog, dtype: str, which: int = 0
 ) -> tuple[Irregularity, ...]:
     """Return the irregularities, or those of heads or calls if no known bug explains them."""
     known = all(one.cause != Cause.UNKNOWN for one in irregular)
     if known or not log.compares or any(UNSTEADY in one.message for one in irregular):
         return irregular
-    return (
-        differing_head_faults(log, which, positions.last + 1)
-        or explain_by_calls(log, dtype)
-        or irregular
-    )
+    return explain_by_calls(log, dtype) or differing_head_faults(log.function, which) or irregular
 
 
 def _not_finite(positions: Integers, matrices: UnitMatrices) -> tuple[str, ...]:
