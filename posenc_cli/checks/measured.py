@@ -280,17 +280,19 @@ def moved_heads(e: Expected) -> tuple[str, Integers, NumberArray] | None:
     if right.shape[0] < 2:
         return None
     allowed = every.tolerated(right)
-    right_order = e.select_heads(np.arange(right.shape[0]))
-    absent = part.absent
+    right_order, absent = e.select_heads(np.arange(right.shape[0])), part.absent
     blank = ~np.any(found, axis=axes, where=~absent) & np.any(e.select_heads(right), axis=axes)
-    order = right_order.copy()
-    for head, values in enumerate(found):
-        near = ((np.abs(right - values) <= allowed) | absent[head]).all(axis=axes)
-        if blank[head] or near[right_order[head]]:
-            continue
-        if not near.any():
-            return None
-        order[head] = int(np.argmax(near))
+    near = np.array(  # (found heads, heads)
+        [
+            ((np.abs(right - values) <= allowed) | gaps).all(axis=axes)
+            for values, gaps in zip(found, absent, strict=True)
+        ]
+    )
+    near[blank] = True
+    if not near.any(axis=1).all():
+        return None
+    own = near[np.arange(blank.size), right_order]
+    order = np.where(own, right_order, near.argmax(axis=1))
     factors = np.where(blank, 0.0, 1.0).reshape(-1, *(1 for _ in axes))
     moved = np.flatnonzero(order != right_order)
     if blank.any() and not blank.all():

@@ -149,8 +149,8 @@ def _pairs_of_bugs(e: Expected, part: Expected) -> Iterator[tuple[Explained, boo
     last.
     """
     for bug, first in changes_of(e, solved=False):
-        after = _without_change(part, first)
-        if after is None or not _has_effect(part, first):
+        after = _without_change(part, first) if _has_effect(part, first) else None
+        if after is None:
             continue
         for other, second in changes_of(after):
             bugs = _named_bug(bug, first), _named_bug(other, second)

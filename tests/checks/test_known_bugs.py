@@ -130,11 +130,6 @@ ROWS = {
         alternating(np.minimum(AT, 31), rates(base=1e3)),
         FLAT,
     ),
-    "one restart, of another base": (
-        *("base", "^base: base is 1000, .* and position-offset: positions from 20 on are shifted"),
-        alternating(np.where(AT < 20, AT, AT - 20), rates(base=1e3)),
-        FLAT,
-    ),
     "fairseq's padding": (
         *("padding-row", r"row 1 \(position 1\) is zeros"),
         np.where(AT[:, None] == 1, 0, alternating(AT)),

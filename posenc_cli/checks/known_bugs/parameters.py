@@ -232,7 +232,7 @@ def _slope_rules(e: Expected) -> Iterator[Change]:
         yield _with_slopes(e, text, slopes, right)
 
 
-def _solved_slopes(e: Expected) -> Iterator[Change]:
+def _slopes_of_more_heads(e: Expected) -> Iterator[Change]:
     """Yield changes to the slopes of some of more heads."""
     if (alibi := _alibi_slopes(e)) is None:
         return
@@ -271,7 +271,7 @@ BUGS = (
     ),
     KnownBug(
         BugCode.SLOPES,
-        _solved_slopes,
+        _slopes_of_more_heads,
         "use the slopes that posenc alibi-slopes prints",
         f"{GITHUB}NVIDIA/TensorRT-LLM/pull/1611",
         ("slopes", "scores"),
