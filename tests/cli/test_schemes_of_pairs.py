@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 MINE = '''
@@ -45,6 +47,24 @@ def test_a_scheme_of_ones_own_goes_by_pairs_or_says_what_its_code_raised(command
     assert status == 2
     assert f"--scheme {own}:broken: its code raised" in err
     assert "bug" not in err
+
+
+@pytest.mark.parametrize(
+    ("scheme", "status", "said"),
+    [
+        ("swin", 0, "how many rows and columns lie between two places"),
+        ("swin-v2", 0, "how many rows and columns lie between two places"),
+        ("swin --set class_token=true", 1, "scores at one distance differ by"),
+        ("./of_pairs.py:products", 1, "products of positions; scores at"),
+    ],
+)
+def test_rope_check_says_what_scores_of_pairs_go_by(scheme, status, said, own, call):
+    ended, out, _ = call("rope-check", "-s", *scheme.split(), "-l", "9", "--json")
+    (finding,) = json.loads(out)["findings"]
+    assert (ended, finding["ok"]) == (status, status == 0)
+    assert said in finding["message"]
+
+    assert call("rope-check", "-s", f"{own}:products", "-l", "1")[0] == 0
 
 
 def test_a_curve_of_pairs_is_of_the_query_in_the_middle(call):
