@@ -85,8 +85,11 @@ def test_positions_past_those_that_are_numbered_are_refused():
     assert np.isfinite(far).all()
 
 
-def test_inspect_says_whether_the_offset_is_enough(call):
-    line = ("inspect", "-s", "fire", "--set", "threshold=20", "--require", "relative")
-    assert call(*line, "--len", "21")[0] == 0
+def test_rope_check_says_whether_the_offset_is_enough(call):
+    line = ("rope-check", "-s", "fire", "--set", "threshold=20")
+    status, out, _ = call(*line, "--len", "21")
+    assert (status, "relative" in out and "FAIL" not in out) == (0, True)
     status, out, _ = call(*line, "--len", "22")
-    assert (status, "FAILED: fire: relative: spread at equal distance" in out) == (1, True)
+    told = " ".join(out.split())
+    assert (status, "scores at one distance differ by" in told) == (1, True)
+    assert "the query's position past the threshold" in told
