@@ -214,20 +214,17 @@ class Check(Record):
         encoding = self.encoding(positions.last + 1 if positions else None)
         bound = encoding.bound
         if bound.scheme.kind != "rotary":
-            if flags or bound.scheme.kind != "absolute":
+            if flags:
                 raise InvalidInput(
-                    f"{(*flags, '--scheme')[0]}: {bound.scheme.name} is {bound.scheme.kind_text}; "
-                    "it does not rotate vectors",
-                    hint="posenc check compares the values of any encoding"
-                    if flags
-                    else "posenc inspect tells whether its scores depend on the distance alone",
+                    f"{flags[0]}: {bound.scheme.name} is {bound.scheme.kind_text}; it does not "
+                    "rotate vectors",
+                    hint="posenc check compares the values of any encoding",
                 )
-            capacity = bound.content.capacity
-            where = positions or probing_positions(
-                min(capacity.positions if capacity else 4096, 4096)
-            )
+            where = positions or _suitable_positions(encoding)
             request = _request(encoding, where)
-            _check_work(where, _ADDED, request.plan().shape[-1])
+            if bound.scheme.kind == "absolute":
+                width = request.plan().shape[-1]
+                _check_work(where, _ADDED, width)
             from posenc_cli.checks.additive import additive_report
 
             with np.errstate(all="ignore"):  # a learned table may hold NaN or infinity
@@ -621,3 +618,12 @@ def context_of(params: Mapping[str, Any]) -> int:
         return CONTEXT
     extended = int(min(contexts) * (params.get("factor") or 1))
     return max(64, min(max(*contexts, extended), 2**40))
+
+
+def _suitable_positions(encoding: Encoding) -> Positions:
+    """Return default positions for an encoding that does not rotate."""
+    content = encoding.bound.content
+    if encoding.bound.scheme.kind == "relative":
+        return Positions.contiguous(0, 64)
+    capacity = content.capacity
+    return probing_positions(min(capacity.positions if capacity else 4096, 4096))

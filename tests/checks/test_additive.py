@@ -58,6 +58,25 @@ def test_no_encoding_at_all_changes_nothing():
     assert found.worst == 0
 
 
+@pytest.mark.parametrize(("scheme", "given"), [("alibi", {}), ("t5", {}), ("t5-clipped", {})])
+def test_biases_of_the_offset_pass(scheme, given):
+    assert relative(scheme, heads=2, **given).ok
+
+
+@pytest.mark.parametrize("last", [4096, 1_000_000])
+def test_a_bias_whose_scale_grows_slowly_with_the_query_fails(last):
+    """Its scores at neighbouring positions differ by less than the tolerance."""
+    assert not relative("fire", f"0:{last}", heads=2).ok
+    assert relative("fire", "0:500", heads=2).ok
+
+
+@pytest.mark.parametrize("form", ["bloom", "mpt"])
+def test_a_bias_of_the_key_passes_by_the_softmax(form):
+    found = relative("alibi", heads=2, form=form)
+    assert found.ok
+    assert "softmax" in found.message
+
+
 def test_a_given_tolerance_is_kept():
     assert relative("sinusoidal", dim=8, rule=100.0).ok
     assert not relative("sinusoidal", dim=8, rule=0.5).ok
