@@ -48,7 +48,7 @@ class ValueCheck(GivenSubject, ValueRequest):
     """A check to run: the reference, and exactly one of the subjects.
 
     ``file`` holds rows or scores. ``vectors`` are x and x + rows. ``inv_freq`` holds frequencies of
-    waves. ``rounding`` is the format to which right slopes are rounded.
+    waves.
     """
 
     file: GivenArray | None = None
@@ -58,7 +58,6 @@ class ValueCheck(GivenSubject, ValueRequest):
     buckets: GivenArray | None = None
     impl: str | Callable[..., Any] | None = None
     calling: CallRequest = CallRequest()
-    rounding: str = ""
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -110,18 +109,19 @@ class ValueCheck(GivenSubject, ValueRequest):
     def _subject(self) -> tuple[ValueSubject, str]:
         if self.vectors is not None:
             return self._vector_subject(*map(_load, self.vectors)), "vectors"
-        if self.inv_freq is not None:
-            return self._frequency_subject(_load(self.inv_freq)), "frequencies"
         if self.impl is not None:
             return self._function_subject(self.impl), "function"
-        if self.slopes is not None:
-            subject = replace(self, form="slopes").subject(_load(self.slopes))
-            expected = replace(subject.expected, rounding=self.rounding)
-            return replace(subject, expected=expected), "slopes"
-        if self.buckets is not None:
-            return replace(self, form="buckets").subject(_load(self.buckets)), "buckets"
-        assert self.file is not None
-        return self.subject(_load(self.file)), "file"
+        readers = {
+            "frequencies": (self.inv_freq, self._frequency_subject),
+            "slopes": (self.slopes, replace(self, form="slopes").subject),
+            "buckets": (self.buckets, replace(self, form="buckets").subject),
+            "file": (self.file, self.subject),
+        }
+        subjects = {
+            kind: read(_load(given)) for kind, (given, read) in readers.items() if given is not None
+        }
+        ((kind, subject),) = subjects.items()
+        return subject, kind
 
     def _vector_subject(self, x: Loaded, y: Loaded) -> ValueSubject:
         """Return the values that were added to vectors, as a subject."""

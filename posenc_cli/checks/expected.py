@@ -21,7 +21,7 @@ from posenc_cli.encoding.request import Encoding
 from posenc_cli.encoding.scores import score_rule, scores_of_heads
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.alibi import exact_slopes
-from posenc_cli.formulas.declare import Content, RowLookup, Scheme
+from posenc_cli.formulas.declare import Content, RowLookup, Scheme, Waves
 from posenc_cli.inference.tolerance import Tolerance, ToleranceRule, rounded_to, smallest, unit
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.halves import CUT_BFLOAT16, round_to_half
@@ -45,9 +45,8 @@ _ARITHMETIC = 4
 _LOOKED_UP = 4
 """Roundings of a row that is looked up, or computed in a step or two."""
 _UNIT_FLOAT32 = 2.0**-24
-_SAMPLED_ROWS, _SAMPLED_QUERIES = 40, 20
-"""Numbers of places at which a change is tried before it is compared everywhere."""
-_SAMPLED_BUCKETS = 1 << 14
+_SAMPLED = {"rows": 40, "scores": 20, "buckets": 1 << 14}
+"""Numbers of places at which a change is tried before it is compared everywhere, by form."""
 
 
 class ValuePlaces(Record):
@@ -57,16 +56,15 @@ class ValuePlaces(Record):
     """
 
     at: NumberArray
-    keys: NumberArray | None = None
+    keys: NumberArray = fresh(lambda: np.empty(0, np.int64))
 
     def moved(self, move: Callable[[NumberArray], NumberArray]) -> ValuePlaces:
         """Return the places with mapped positions, also of keys."""
-        return ValuePlaces(move(self.at), None if self.keys is None else move(self.keys))
+        return ValuePlaces(move(self.at), move(self.keys))
 
     @property
     def later(self) -> Flags:
         """Mask of the keys that come after the query. Shape: (queries, keys)."""
-        assert self.keys is not None
         return np.asarray(self.keys[None] > self.at[:, None])
 
 
@@ -98,11 +96,11 @@ class Expected(Record):
     """A reference in one form, and the subject's values ``found`` at its places.
 
     ``parts``: places count 1/parts of a position. ``dtype`` is the subject's format. ``lookup``
-    reads a learned table, ``other_tables`` returns the others in its file, by name. ``transposed``:
-    the subject was read with rows and columns swapped. ``head`` is the head of the scores, None for
-    all. ``vectors`` (n, d) are the inputs of the addition, and ``slack`` is the error that this
-    allows. ``stretch`` multiplies angles, and ``rates`` maps frequencies to others. ``rounding`` is
-    a format to which values are known to be rounded. ``gaps``: NaN in ``found`` is not compared.
+    reads a learned table, ``other_tables`` returns the others in its file, by name. ``head`` is the
+    head of the scores, None for all. ``vectors`` (n, d) are the inputs of the addition, and
+    ``slack`` is the error that this allows. ``rates`` maps
+    frequencies to others. ``rounding`` is a format to which values are known to be rounded.
+    ``gaps``: NaN in ``found`` is not compared.
     """
 
     form: Form
@@ -116,11 +114,9 @@ class Expected(Record):
     parts: int = 1
     lookup: RowLookup | None = None
     other_tables: Callable[[], Mapping[str, NumberArray]] = dict
-    transposed: bool = False
     head: int | None = None
     vectors: NumberArray | None = None
     slack: float = 0.0
-    stretch: float = 1.0
     rates: Callable[[Reals], Reals] | None = None
     rounding: str = ""
     gaps: bool = False
@@ -136,9 +132,20 @@ class Expected(Record):
 
         Raises: InvalidInput if it has none with them.
         """
-        assert isinstance(self.source, Scheme)
         key = tuple((name, value) for name, value in self.params.items() if value is not None)
-        return _cached_content(self.source, key, self.seq_len)
+        return _cached_content(self.scheme, key, self.seq_len)
+
+    @property
+    def scheme(self) -> Scheme:
+        """The source, which is a rule for buckets only in the form of buckets."""
+        assert isinstance(self.source, Scheme)
+        return self.source
+
+    @property
+    def declared_waves(self) -> Waves:
+        """The waves that the scheme declares, if it has any."""
+        assert self.content.waves is not None
+        return self.content.waves
 
     @property
     def is_waves(self) -> bool:
@@ -174,7 +181,7 @@ class Expected(Record):
         precision = Precision.of(FLOAT64, None)
         rule = row_rule(content, self.lookup, None, precision=precision, engine=Engine())
         at = self.places.at
-        with self._computing():
+        with self.scheme.answerable():
             if content.weights is None or content.farthest is not None:
                 return np.asarray(rule(at.astype(np.int64)), np.float64)
             last = content.capacity.positions if content.capacity else content.weights.rows
@@ -186,12 +193,11 @@ class Expected(Record):
     def _scores(self, arithmetic: Literal["exact", "float64", "float32"]) -> RealRows:
         content, precision = self.content, Precision.of(FLOAT64, None)
         assert content.heads is not None
-        assert self.places.keys is not None
         rule = score_rule(
             content, self.lookup, precision=precision, engine=Engine(arithmetic=arithmetic)
         )
         queries, keys = (each.astype(np.int64) for each in (self.places.at, self.places.keys))
-        with self._computing():
+        with self.scheme.answerable():
             head_numbers = self.select_heads(range(content.heads))
             heads = scores_of_heads(content, rule, head_numbers, queries, keys)
             return np.stack([np.asarray(scores, np.float64) for scores in heads])
@@ -200,17 +206,11 @@ class Expected(Record):
         """Return the part of a per-head sequence that is compared."""
         return values if self.head is None else values[self.head : self.head + 1]
 
-    def _computing(self) -> Any:
-        assert isinstance(self.source, Scheme)
-        return self.source.answerable()
-
     @cached_property
     def frequencies(self) -> Reals:
         """Frequencies of waves in radians per position, in float64. Shape: (waves,)."""
-        waves = self.content.waves
-        assert waves is not None
         with np.errstate(all="ignore"):
-            right = np.asarray(waves.frequencies(np), np.float64)
+            right = np.asarray(self.declared_waves.frequencies(np), np.float64)
             return right if self.rates is None else self.rates(right)
 
     def angle_positions(self, axes: tuple[int, ...] | None = None) -> NumberArray:
@@ -218,20 +218,15 @@ class Expected(Record):
 
         ``axes`` gives, for each axis, the axis whose coordinate is used instead.
         """
-        waves = self.content.waves
-        assert waves is not None
-        coordinates = waves.coordinates
+        coordinates = self.declared_waves.coordinates
         if coordinates is None or coordinates.at is None:
-            return self.positions[:, None] * self.stretch
+            return self.positions[:, None]
         at = self.positions
         coordinates_by_axis = coordinates.at(
             at if coordinates.domain == "real" else at.astype(np.int64)
         )
         order = axes or tuple(range(len(coordinates_by_axis)))
-        return (
-            np.stack([coordinates_by_axis[order[axis]] for axis in coordinates.axes], axis=1)
-            * self.stretch
-        )
+        return np.stack([coordinates_by_axis[order[axis]] for axis in coordinates.axes], axis=1)
 
     def placed(self, cos: RealRows, sin: RealRows) -> RealRows:
         """Put cosines and sines (n, waves) into their columns: (n, columns)."""
@@ -247,8 +242,7 @@ class Expected(Record):
     def wave_columns(self) -> tuple[Integers, Integers]:
         """Columns of the sine and of the cosine of each wave; -1 if there is none."""
         content = self.content
-        assert content.waves is not None
-        columns = {name: np.full(content.waves.count, -1) for name in ("sin", "cos")}
+        columns = {name: np.full(self.declared_waves.count, -1) for name in ("sin", "cos")}
         for placement in content.columns().placements:
             if placement.function != "zero":
                 places = np.arange(content.width)[placement.columns]
@@ -348,20 +342,13 @@ class Expected(Record):
 
     def wave_tolerance(self, change: Change | None) -> RealRows:
         """Return the allowed error of waves: a share of each column's angle, and a floor."""
-        waves = self.content.waves
-        assert waves is not None
-        scale = float(waves.scale)
+        scale = float(self.declared_waves.scale)
         tolerance = Tolerance.of(self.rule, dtype=self.dtype, roundings=1, amplitude=scale)
-        positions = self.angle_positions()
-        if change is None or change.make is None:
-            rates = self.frequencies
-            cells = np.broadcast_to(tolerance.cells(positions, rates), (len(positions), rates.size))
-            allowed = self.placed(cells, cells)
-        else:  # from the change of its columns when all angles change a little
-            nudged = replace(self, stretch=self.stretch * (1 + (tolerance.per_angle or 1e-6)))
-            differences = np.abs(change.make(nudged) - change.make(self))
-            largest = np.abs(positions).max(axis=1, keepdims=True)
-            allowed = largest * (differences / np.maximum(largest, 1)).max(axis=0) + tolerance.floor
+        positions, rates = np.abs(self.angle_positions()), self.frequencies
+        if change is not None and change.make is not None:  # may use the position of another axis
+            positions = positions.max(axis=1, keepdims=True)
+        cells = np.broadcast_to(tolerance.cells(positions, rates), (len(positions), rates.size))
+        allowed = self.placed(cells, cells)
         if change is not None:
             altered = np.abs(self.altered(allowed, change) - self.altered(0 * allowed, change))
             allowed = altered if np.isfinite(altered).all() else allowed.max(axis=1, keepdims=True)
@@ -376,39 +363,25 @@ class Expected(Record):
 
     def at_places(self, rows: Any, keys: Any = slice(None)) -> Expected:
         """Return the reference at some rows, queries, heads or pairs; for scores, at some keys."""
-        at, own_keys = self.places.at[rows], self.places.keys
-        if self.form == "scores":
-            assert own_keys is not None
-            found = self.found[:, rows][:, :, keys]
-            return replace(self, places=ValuePlaces(at, own_keys[keys]), found=found)
-        own_keys = own_keys if own_keys is None else own_keys[rows]
+        scores = self.form == "scores"
+        own = keys if scores else rows if self.form == "buckets" else slice(None)
+        places = ValuePlaces(self.places.at[rows], self.places.keys[own])
+        found = self.found[:, rows][:, :, keys] if scores else self.found[rows]
         vectors = self.vectors if self.vectors is None else self.vectors[rows]
-        return replace(
-            self, places=ValuePlaces(at, own_keys), found=self.found[rows], vectors=vectors
-        )
+        return replace(self, places=places, found=found, vectors=vectors)
 
     def sample(self, wrong: Integers | Sequence[int] = ()) -> Expected:
         """Return the reference at some places: at both ends, and at rows known to be ``wrong``."""
-        count = self.places.at.size
-        if self.form == "rows":
-            return self.at_places(_union(_rows_to_sample(count, _SAMPLED_ROWS), wrong))
-        if self.form == "scores":
-            assert self.places.keys is not None
-            keys = _rows_to_sample(self.places.keys.size, _SAMPLED_QUERIES)
-            return self.at_places(_union(_rows_to_sample(count, _SAMPLED_QUERIES), wrong), keys)
-        if self.form == "buckets" and count > _SAMPLED_BUCKETS:
-            some = np.linspace(0, count - 1, _SAMPLED_BUCKETS).astype(np.int64)
-            return self.at_places(_union(some, wrong))
-        return self
+        most = _SAMPLED.get(self.form)
+        if most is None:
+            return self
+        rows = np.union1d(_rows_to_sample(self.places.at.size, most), np.asarray(wrong, np.int64))
+        return self.at_places(rows, _rows_to_sample(self.places.keys.size, most))
 
 
 def _rows_to_sample(count: int, most: int) -> Integers:
     """Return indices of ``count`` rows: the first ones, and some spread up to the last."""
     return np.array(sorted({*range(min(count, most // 2)), *spread(count, most // 2)}), np.int64)
-
-
-def _union(rows: Integers, wrong: Integers | Sequence[int]) -> Integers:
-    return np.union1d(rows, np.asarray(wrong, np.int64))
 
 
 @lru_cache(maxsize=64)
@@ -441,7 +414,6 @@ def bucket_numbers(
 
     Raises: InvalidInput if the scheme has no such table.
     """
-    assert places.keys is not None
     queries, keys = places.at.astype(np.int64), places.keys.astype(np.int64)
     if not isinstance(source, Scheme):
         of_keys = source.relative.startswith("key")

@@ -31,12 +31,10 @@ _POSITION_ERROR = 1e-3
 """Error of a position that is measured in the fastest wave, for float32 values."""
 _BASE_ERRORS = (1e-2, 1e-4, 1e-6, 1e-9)
 """Relative errors to which a measured base is rounded: people write few digits."""
-_MOST_LISTED = 4
-"""Most positions that are listed by number."""
 _ODD_ROWS = 0.02
 """Share of the rows that may deviate from evenly spaced positions."""
-_STEP_ERROR = 1e-7
-"""Relative error of a measured step between positions, for float32 values."""
+_STEP_ERRORS = 1e-4, 1e-7
+"""Relative errors to which a measured step between positions is rounded: few digits, or float32."""
 _USUAL_STEPS = range(1, 17)
 """Steps between positions that people set, and factors that they divide positions by."""
 _FACTOR_ERROR = 1e-2
@@ -60,15 +58,14 @@ def waves_of(e: Expected) -> tuple[ComplexRows, Reals] | None:
     """
     if not e.is_waves:
         return None
-    content = e.content
-    assert content.waves is not None
-    if content.waves.coordinates is not None and content.waves.coordinates.domain != "real":
+    coordinates = e.declared_waves.coordinates
+    if coordinates is not None and coordinates.domain != "real":
         return None
     sin, cos = e.wave_columns
     both = (sin >= 0) & (cos >= 0)
     found = np.asarray(e.found, np.float64)
     rates = e.frequencies[both]
-    if content.waves.coordinates is not None:  # angles of offsets have the opposite sign
+    if coordinates is not None:  # angles of offsets have the opposite sign
         rates = -rates
     return found[:, cos[both]] + 1j * found[:, sin[both]], rates
 
@@ -85,23 +82,22 @@ def measured_bases(e: Expected, base: float) -> list[float]:
     slowest = int(np.argmin(np.abs(rates)))
     if at.size < 2 or not rates[slowest]:
         return []
-    steps = np.diff(np.unwrap(np.angle(phasors[:, slowest])))
-    distances = np.diff(at)
-    exponent = -math.log(abs(rates[slowest])) / math.log(base)
-    bases: dict[float, None] = {}
+    steps, distances = np.diff(np.unwrap(np.angle(phasors[:, slowest]))), np.diff(at)
     speeds = np.abs(steps / distances)
     typical = np.median(speeds[speeds > 0]) if speeds.any() else 0.0
     # Exclude the places where rows repeat or restart.
     usual = (speeds > typical / 2) & (speeds < 2 * typical)
-    for kept in (np.full_like(usual, fill_value=True), usual):
-        moved = distances[kept].sum()
-        rate = abs(float(steps[kept].sum() / moved)) if moved else 0.0
-        if not 0 < rate < 1 or exponent <= 0:
-            continue
-        found = float(np.float64(rate) ** (-1 / exponent))  # infinite if it exceeds float64
-        if math.isfinite(found):
-            bases |= dict.fromkeys(snap(found, error * found) for error in _BASE_ERRORS)
-    return list(bases)
+    kept = np.full_like(usual, fill_value=True), usual
+    speeds_of_all = (abs(float(steps[rows].sum() / distances[rows].sum())) for rows in kept)
+    exponent = -math.log(abs(rates[slowest])) / math.log(base)
+    if exponent <= 0:
+        return []
+    # A base is infinite if it exceeds float64.
+    bases = [float(np.float64(rate) ** (-1 / exponent)) for rate in speeds_of_all if 0 < rate < 1]
+    finite_bases = filter(math.isfinite, bases)
+    return list(
+        dict.fromkeys(snap(each, error * each) for each in finite_bases for error in _BASE_ERRORS)
+    )
 
 
 def row_positions(e: Expected) -> Reals | None:
@@ -135,8 +131,6 @@ def position_changes(e: Expected) -> Iterator[Change]:
     found, expected = found[finite], expected[finite]
     near = np.abs(found - np.rint(found)) <= _POSITION_ERROR * (1 + 1e-4 * np.abs(found))
     found = np.where(near, np.rint(found), found)
-    if np.array_equal(found, expected):
-        return
     truncated = complete and np.array_equal(found, np.trunc(expected))
     if not truncated:  # truncated positions may be evenly spaced, too
         yield from _evenly_spaced(expected, found, row, e.parts)
@@ -145,10 +139,8 @@ def position_changes(e: Expected) -> Iterator[Change]:
 
 
 def _repeated_positions(e: Expected, found: Reals, expected: Reals) -> Iterator[Change]:
-    """Yield positions that are clamped, shifted in part, or restart."""
+    """Yield positions that are truncated, clamped, shifted in part, or restart."""
     last, shift = found.max(), found[0] - expected[0]
-    firsts = np.flatnonzero(np.diff(found) <= 0) + 1
-    starts = np.concatenate([[0.0], expected[firsts] - found[firsts]])
     late = expected[int(np.argmax(found - expected != shift))]
     by = found[-1] - expected[-1]
     off = f"positions are shifted by {shift:+g} and " if shift else "positions are "
@@ -161,9 +153,6 @@ def _repeated_positions(e: Expected, found: Reals, expected: Reals) -> Iterator[
         f"positions restart at 0 after {last:g}": lambda at: at % (last + 1),
         f"the first {np.sum(found == found[0])} rows repeat the row of position {found[0]:g}; "
         f"later positions are shifted by {by:+g}": lambda at: np.maximum(at + by, found[0]),
-        f"positions restart at 0 at {_listed_positions(starts[1:])}": (
-            lambda at: at - starts[np.searchsorted(starts[1:], at, side="right")]
-        ),
         f"{off if shift else ''}positions from {late:g} on are shifted by {by:+g}": (
             lambda at: at + np.where(at < late, shift, by)
         ),
@@ -181,13 +170,6 @@ def _moved_positions(
     return Change(text, places=lambda p, _: p.moved(lambda at: rule(at / parts) * parts), **more)
 
 
-def _listed_positions(positions: Reals) -> str:
-    """Return some positions as text, the first ones by number."""
-    more = f" … ({positions.size} times)" if positions.size > _MOST_LISTED else ""
-    first = ", ".join(f"{at:g}" for at in positions[:_MOST_LISTED])
-    return f"position{'s' if positions.size > 1 else ''} {first}{more}"
-
-
 def _evenly_spaced(expected: Reals, found: Reals, row: int, parts: int) -> Iterator[Change]:
     """Yield evenly spaced positions, by start and step.
 
@@ -198,10 +180,8 @@ def _evenly_spaced(expected: Reals, found: Reals, row: int, parts: int) -> Itera
     if not spans.all():
         return
     measured = float(np.median((found - found[0])[half:] / spans))
-    for step in dict.fromkeys(
-        (_rounded_to_short(measured, 1e-4), snap(measured, _STEP_ERROR * abs(measured)))
-    ):
-        start = _rounded_to_short(float(np.median(found - step * expected)), 1e-2)
+    for step in dict.fromkeys(snap(measured, error * abs(measured)) for error in _STEP_ERRORS):
+        start = round(float(np.median(found - step * expected)), 2)
         far = np.abs(found - start - step * expected) > _POSITION_ERROR * (1 + np.abs(found).max())
         if not step or far.mean() > _ODD_ROWS or (start == 0 and step == 1):
             continue
@@ -223,20 +203,9 @@ def _stepped(at: NumberArray, *, start: float, step: float) -> NumberArray:
     return start + step * at
 
 
-def _rounded_to_short(value: float, error: float) -> float:
-    """Return a nearby number that people write: few digits, or a ratio of small integers."""
-    for parts in (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 25, 32, 100):
-        number = round(value * parts) / parts
-        if number and abs(number - value) <= error * max(1.0, abs(value)) / parts:
-            return number
-    return 0.0 if abs(value) <= error else snap(value, error * abs(value))
-
-
 def _matched_rows(e: Expected) -> Reals | None:
     """Return the position of the right row that each row equals, for tables that are looked up."""
     content: Any = e.content
-    if e.form != "rows" or waves_of(e) is not None:
-        return None
     at, right = np.asarray(e.positions, np.float64), e.right()
     if e.lookup is not None and not e.is_offset:  # all rows of the table
         at = np.arange(min(content.weights.rows, _ROWS)) - float(e.params.get("offset") or 0)
@@ -255,25 +224,16 @@ def _quantized(rows: NumberArray, right: NumberArray) -> NumberArray:
 
 
 def common_factors(e: Expected) -> Iterator[tuple[float, str]]:
-    """Yield factors by which all values may be multiplied, each with its text.
-
-    The magnitude of waves shows the factor even if their rows are at wrong positions.
-    """
+    """Yield factors by which all values may be multiplied, each with its text."""
     part = e.sample()
     found, right = np.asarray(part.found, np.float64), part.right()
     large = (np.abs(right) > 0.1 * float(np.abs(right).max() or 1)) & np.isfinite(found)
-    several = [found[large] / right[large]]
-    waves = waves_of(part)
-    if waves is not None:
-        assert e.content.waves is not None
-        sizes = np.abs(waves[0]) / float(e.content.waves.scale)
-        several.append(sizes[np.isfinite(sizes)])
-    for ratios in several:
-        factor = float(np.median(ratios)) if ratios.size else 0.0
-        if not math.isfinite(factor) or not factor or abs(abs(factor) - 1) < 1e-4:
-            continue
-        if np.abs(ratios - factor).max() <= 2e-2 * abs(factor):
-            yield from _written_factors(e, part, factor)
+    ratios = found[large] / right[large]
+    factor = float(np.median(ratios)) if ratios.size else 0.0
+    if not math.isfinite(factor) or not factor or abs(abs(factor) - 1) < 1e-4:
+        return
+    if np.abs(ratios - factor).max() <= 2e-2 * abs(factor):
+        yield from _written_factors(e, part, factor)
 
 
 def _written_factors(e: Expected, part: Expected, factor: float) -> Iterator[tuple[float, str]]:
@@ -320,17 +280,19 @@ def moved_heads(e: Expected) -> tuple[str, Integers, NumberArray] | None:
     if right.shape[0] < 2:
         return None
     allowed = every.tolerated(right)
-    right_order = e.select_heads(np.arange(right.shape[0]))
-    absent = part.absent
+    right_order, absent = e.select_heads(np.arange(right.shape[0])), part.absent
     blank = ~np.any(found, axis=axes, where=~absent) & np.any(e.select_heads(right), axis=axes)
-    order = right_order.copy()
-    for head, values in enumerate(found):
-        near = ((np.abs(right - values) <= allowed) | absent[head]).all(axis=axes)
-        if blank[head] or near[right_order[head]]:
-            continue
-        if not near.any():
-            return None
-        order[head] = int(np.argmax(near))
+    near = np.array(  # (found heads, heads)
+        [
+            ((np.abs(right - values) <= allowed) | gaps).all(axis=axes)
+            for values, gaps in zip(found, absent, strict=True)
+        ]
+    )
+    near[blank] = True
+    if not near.any(axis=1).all():
+        return None
+    own = near[np.arange(blank.size), right_order]
+    order = np.where(own, right_order, near.argmax(axis=1))
     factors = np.where(blank, 0.0, 1.0).reshape(-1, *(1 for _ in axes))
     moved = np.flatnonzero(order != right_order)
     if blank.any() and not blank.all():

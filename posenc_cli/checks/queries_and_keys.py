@@ -73,10 +73,9 @@ def report_of_both(
 
 def _have_one_order(queries: Subject, keys: Subject) -> bool:
     """Return whether the rotated dimensions of q and k are returned in one order."""
-    q, k = ((one.as_reference or one.own).pairing for one in (queries, keys))
-    assert q is not None
-    assert k is not None
-    return (q.out_first, q.out_second) == (k.out_first, k.out_second)
+    pairings = ((one.as_reference or one.own).pairing for one in (queries, keys))
+    q, k = (pairing and (pairing.out_first, pairing.out_second) for pairing in pairings)
+    return q == k
 
 
 def _order_failure(both: Report, subject: Subject) -> Report:

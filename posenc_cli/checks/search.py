@@ -47,10 +47,6 @@ class NamedBug(Record):
         return f"{self.code}: {self.message}"
 
 
-class _Contradicted(Exception):
-    """A change that the found values contradict, or that does more than multiply them."""
-
-
 Explained = tuple[NamedBug, ...]
 """Bugs that together give the subject's values: one or two."""
 
@@ -147,39 +143,23 @@ def fits_everywhere(e: Expected, change: Change) -> bool:
 
 
 def _pairs_of_bugs(e: Expected, part: Expected) -> Iterator[tuple[Explained, bool]]:
-    """Yield pairs of bugs, the second measured after undoing the first where possible.
+    """Yield pairs of bugs, the second measured after undoing the first.
 
     Each comes with whether it is reported only if no other explains the values. Roundings come
     last.
     """
     for bug, first in changes_of(e, solved=False):
-        if first.places is None and _has_effect(part, first):
-            with contextlib.suppress(_Contradicted):
-                for second in _second_bugs(e, part, bug, first):
-                    bugs = _named_bug(bug, first), second
-                    yield (bugs[::-1] if first.rounding else bugs), first.general
-
-
-def _second_bugs(e: Expected, part: Expected, bug: KnownBug, first: Change) -> Iterator[NamedBug]:
-    """Yield the bugs that give all values after a first change."""
-    after = _without_change(part, first)
-    whole = e if after is None else None
-    for other, second in changes_of(after or part, solved=after is not None):
-        both = second if after else _combined(first, second)
-        if both is None or second.general or _is_same_kind(bug, first, other, second):
+        after = _without_change(part, first) if _has_effect(part, first) else None
+        if after is None:
             continue
-        if other.code is BugCode.NOT_A_NUMBER:  # only as a first bug: it counts all values
-            continue
-        if _matches(after or part, both).all():
-            whole = whole or _without_change(e, first) or e
-            if fits_everywhere(whole, both):
-                yield _named_bug(other, second)
-
-
-def _is_same_kind(bug: KnownBug, first: Change, other: KnownBug, second: Change) -> bool:
-    """Return whether two changes have one code, or change one parameter."""
-    codes = first.code or bug.code, second.code or other.code
-    return codes[0] == codes[1] or bool(set(first.params) & set(second.params))
+        for other, second in changes_of(after):
+            bugs = _named_bug(bug, first), _named_bug(other, second)
+            # Only the first may be of NaN, since it counts all values.
+            if second.general or other.code is BugCode.NOT_A_NUMBER or bugs[0].code == bugs[1].code:
+                continue
+            whole = _without_change(e, first) if _matches(after, second).all() else None
+            if whole is not None and fits_everywhere(whole, second):
+                yield (bugs[::-1] if first.rounding else bugs), first.general
 
 
 def _has_effect(e: Expected, change: Change) -> bool:
@@ -197,9 +177,8 @@ def _has_effect(e: Expected, change: Change) -> bool:
 def _without_change(e: Expected, first: Change) -> Expected | None:
     """Undo a change in the found values; return None if that is impossible.
 
-    Values that no longer depend on the reference, zeros or NaN, are excluded.
-
-    Raises: _Contradicted if the change makes zeros where others were found, or leaves other NaN.
+    Values that no longer depend on the reference, zeros or NaN, are excluded. They contradict the
+    change if it makes zeros where others were found, or leaves other NaN.
     """
     if first.make is not None or first.places is not None:
         return None
@@ -209,21 +188,12 @@ def _without_change(e: Expected, first: Change) -> Expected | None:
         factors, nothing = (first.values(make(found.shape), e) for make in (np.ones, np.zeros))
         if factors.shape != found.shape:  # factors of all heads, but some slopes are missing
             return None
-        if nothing[np.isfinite(nothing)].any():  # it adds something
-            raise _Contradicted
         kept = np.isfinite(factors) & (factors != 0)
-        if found[factors == 0].any() or (not kept.all() and np.isnan(found[kept]).any()):
-            raise _Contradicted
+        adds = nothing[np.isfinite(nothing)].any()
+        if adds or found[factors == 0].any() or (not kept.all() and np.isnan(found[kept]).any()):
+            return None
         found = np.where(kept, found / factors, np.nan)
         gaps = gaps or not kept.all()
     if first.order is not None:  # of columns: an order of heads is measured, so never first
         found = found[:, np.argsort(first.order)]
     return replace(e.with_change(first), found=found, gaps=gaps)
-
-
-def _combined(first: Change, second: Change) -> Change | None:
-    """Return a change after one that computes values; None if it computes them too."""
-    if second.make is not None:
-        return None
-    params = {**first.params, **second.params}
-    return replace(second, params=params, rates=first.rates or second.rates, make=first.make)

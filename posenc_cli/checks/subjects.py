@@ -56,18 +56,12 @@ class ValueSubject(Record):
     call: str = ""
     untested: str = ""
 
-    @property
-    def mismatch(self) -> str:
-        """The difference between its shape and the reference's, swapped rows and columns too."""
-        e = self.expected
-        swapped = "it has {} columns, not {}".format(*e.found.shape) if e.transposed else ""
-        return self.misfit or swapped
-
 
 class ValueRequest(Record):
     """A request to check values: the reference is a scheme with parameters, or a rule for buckets.
 
-    ``form`` is the form of the values if an option sets it; None means the scheme's.
+    ``form`` is the form of the values if an option sets it; None means the scheme's. ``rounding``
+    is the format to which right slopes are rounded.
     """
 
     source: Scheme | BucketRule
@@ -77,6 +71,7 @@ class ValueRequest(Record):
     form: Form | None = None
     head: int | None = None
     causal: bool = False
+    rounding: str = ""
 
     def subject(self, loaded: Loaded) -> ValueSubject:
         """Read an array as a subject.
@@ -106,7 +101,7 @@ class ValueRequest(Record):
 
         Raises: InvalidInput for parameters that are not allowed.
         """
-        common = {"dtype": loaded.dtype, "rule": self.rule, **fields}
+        common = {"dtype": loaded.dtype, "rule": self.rule, "rounding": self.rounding, **fields}
         if not isinstance(self.source, Scheme):
             params, _ = self.source.bind(self.given)
             return Expected(form, self.source, params, **common)
@@ -156,7 +151,7 @@ def _one_row_error(request: ValueRequest, loaded: Loaded) -> InvalidInput:
 
 
 def _rows(request: ValueRequest, loaded: Loaded) -> ValueSubject:
-    """Read rows (n, d), or (rows, columns, d) of a grid; rows and columns may be swapped."""
+    """Read rows (n, d), or (rows, columns, d) of a grid."""
     values = loaded.values
     if values.ndim < 2:
         raise _one_row_error(request, loaded)
@@ -167,11 +162,10 @@ def _rows(request: ValueRequest, loaded: Loaded) -> ValueSubject:
     values = values.reshape(-1, values.shape[-1])
     width = probe.content.width
     if values.shape[1] != width and "dim" in probe.parameters and "dim" not in request.given:
-        subject = _rows_of_other_width(request, loaded, width)
-        if subject is not None:
-            return subject
-    transposed = values.shape[1] != width == values.shape[0]
-    values = values.T if transposed else values
+        dim = values.shape[1]
+        subject = _rows(replace(request, given={**request.given, "dim": dim}), loaded)
+        note = f"the subject has {dim} columns: compared with dim={dim}, not the default {width}"
+        return replace(subject, notes=(*subject.notes, note))
     values, positions, notes = _table_positions(request, probe, values, batch)
     at = _offsets_of_rows(probe, positions, values) if probe.is_offset else positions
     places = position_array(at)
@@ -187,7 +181,6 @@ def _rows(request: ValueRequest, loaded: Loaded) -> ValueSubject:
         places=ValuePlaces(places[:rows]),
         found=values[:rows, :width],
         parts=at.denominator,
-        transposed=transposed,
     )
     if columns < width:  # missing columns count as right
         found = expected.right()
@@ -221,13 +214,7 @@ def _table_positions(
 def _pair_rows(request: ValueRequest, loaded: Loaded) -> ValueSubject:
     """Read rows of a relative scheme for every pair of a query and a key: (n, n, d)."""
     count, _, width = loaded.values.shape
-    positions = request.positions or Positions.contiguous(0, count)
-    at = position_array(positions)
-    if at.size != count:
-        raise InvalidInput(
-            f"{quoted_name(loaded.path)} has {count} queries and keys, but there are {at.size} "
-            "positions"
-        )
+    positions, at = _key_positions(request, loaded, count, count)
     offsets = (at[None, :] - at[:, None]).reshape(-1)
     found = loaded.values.reshape(-1, width)
     e = request.expected("rows", loaded, positions, places=ValuePlaces(offsets), found=found)
@@ -247,23 +234,6 @@ def _sequence_count(e: Expected, values: NumberArray, positions: Positions | Non
     if values.ndim < 3 or "grid" in e.params or e.is_offset or short:
         return 1
     return values[..., 0, 0].size if positions is None or positions.count == rows else 1
-
-
-def _rows_of_other_width(
-    request: ValueRequest, loaded: Loaded, width: int | None
-) -> ValueSubject | None:
-    """Read a subject whose width is not the default, if no width is given.
-
-    Returns None if it is right with rows and columns swapped.
-    """
-    dim = loaded.values.shape[-1]
-    subject = _rows(replace(request, given={**request.given, "dim": dim}), loaded)
-    e = subject.expected
-    right = e.right()
-    if loaded.values.shape[-2] == width and (np.abs(e.found - right) > e.tolerated(right)).any():
-        return None
-    note = f"the subject has {dim} columns: compared with dim={dim}, not the default {width}"
-    return replace(subject, notes=(*subject.notes, note))
 
 
 def _misfit_text(rows: tuple[int, int], columns: tuple[int, int]) -> str:

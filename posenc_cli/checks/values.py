@@ -12,14 +12,12 @@ import numpy as np
 
 from posenc_cli.checks.known_bugs.bug import BugCode
 from posenc_cli.checks.measured import count_nonfinite
-from posenc_cli.checks.search import KNOWN_BUGS, Explained, NamedBug, blocks_of, explanations
+from posenc_cli.checks.search import Explained, NamedBug, blocks_of, explanations
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from posenc_cli.checks.expected import Expected
     from posenc_cli.checks.subjects import ValueSubject
     from posenc_cli.numerics.arrays import Flags
@@ -134,8 +132,10 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
     began = time.perf_counter()
     e = subject.expected
     with np.errstate(all="ignore"):
-        differing, worst, marked = _differences(e)
-        wrong = bool(differing) or bool(subject.mismatch)
+        differences, worst = _differences(e)
+        marked = _flags_by_axis(differences)
+        differing = int(differences.sum())
+        wrong = bool(differing) or bool(subject.misfit)
         found_bugs = _explanations(subject, differing, marked) if wrong else []
     params = {name: value for name, value in e.params.items() if value is not None}
     return ValueReport(
@@ -157,7 +157,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
         explained=tuple(found_bugs),
         notes=(*subject.notes, *_random_weights(e)),
         tolerance="given" if isinstance(e.rule, float) else f"{e.rule} ({e.dtype})",
-        misfit=subject.mismatch,
+        misfit=subject.misfit,
         call=subject.call,
         untested=subject.untested,
         nonfinite=count_nonfinite(e),
@@ -171,7 +171,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
 
 def is_right(subject: ValueSubject) -> bool:
     """Return whether a subject has the reference's values and shape."""
-    return not (subject.mismatch or _differences(subject.expected)[0])
+    return not (subject.misfit or _differences(subject.expected)[0].any())
 
 
 def _explanations(subject: ValueSubject, differing: int, marked: list[Flags]) -> list[Explained]:
@@ -185,10 +185,6 @@ def _explanations(subject: ValueSubject, differing: int, marked: list[Flags]) ->
         e, rows = e.at_places(kept), np.flatnonzero(np.isin(kept, rows))
     wrong = rows[:: max(1, rows.size // _WRONG_ROWS)]
     further: list[Explained] = explanations(e, wrong) if differing else [()]
-    if e.transposed and not subject.misfit:
-        row = next(bug for bug in KNOWN_BUGS if bug.code is BugCode.TRANSPOSED)
-        swapped = NamedBug(str(row.code), "rows and columns are exchanged", row.remedy, row.seen)
-        return [(swapped, *bugs) for bugs in further]
     if not subject.misfit:
         return further
     shape = NamedBug(
@@ -226,12 +222,10 @@ def _random_weights(e: Expected) -> list[str]:
     return [] if text is None else [f"the reference has {text} (--set weights=FILE reads a table)"]
 
 
-def _differences(e: Expected) -> tuple[int, WorstValue | None, list[Flags]]:
-    """Return how many values differ, the worst one, and flags of rows, columns … with some."""
-    count, worst, start = 0, None, 0
-    largest = -1.0
-    marked = [np.zeros(size, bool) for size in e.found.shape]
-    of_rows = 1 if e.form == "scores" else 0
+def _differences(e: Expected) -> tuple[Flags, WorstValue | None]:
+    """Return which values differ, and the one that differs most."""
+    flags = [np.zeros_like(e.found[:, :0] if e.form == "scores" else e.found[:0], bool)]
+    largest, worst = (False, -1.0), None
     for part in blocks_of(e):
         right = part.right()
         allowed = part.tolerated(right)
@@ -240,22 +234,22 @@ def _differences(e: Expected) -> tuple[int, WorstValue | None, list[Flags]]:
         errors = np.where(same, 0, found - right)
         errors = np.abs(np.where(np.isnan(errors), np.inf, errors))
         wrong = errors > allowed
-        rows = part.places.at.size
-        if wrong.any() or largest < 0:
-            count += int(wrong.sum())
-            _mark_wrong(marked, wrong, start, of_rows)
-            ratio = np.where(wrong, errors, -1.0) if wrong.any() else errors
-            if float(ratio.max()) > largest:
-                largest = float(ratio.max())
-                index = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
-                worst = WorstValue(
-                    _place(part, index),
-                    float(right[index]),
-                    float(found[index]),
-                    float(np.broadcast_to(allowed, right.shape)[index]),
-                )
-        start += rows
-    return count, worst, marked
+        flags.append(wrong)
+        ratio = np.where(wrong, errors, -1.0) if wrong.any() else errors
+        index = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
+        size = bool(wrong[index]), float(errors[index])
+        if size > largest:
+            largest = size
+            limit = float(np.broadcast_to(allowed, right.shape)[index])
+            place = _place(part, index)
+            worst = WorstValue(place, float(right[index]), float(found[index]), limit)
+    return np.concatenate(flags, axis=1 if e.form == "scores" else 0), worst
+
+
+def _flags_by_axis(flags: Flags) -> list[Flags]:
+    """Return which rows, columns … have a flag, for each axis."""
+    others = [tuple({*range(flags.ndim)} - {axis}) for axis in range(flags.ndim)]
+    return [np.asarray(flags.any(axis=axes)) for axes in others]
 
 
 def _places_by_axis(subject: ValueSubject, marked: list[Flags]) -> dict[str, str]:
@@ -269,14 +263,6 @@ def _places_by_axis(subject: ValueSubject, marked: list[Flags]) -> dict[str, str
     return places if e.head is None else {**places, "heads": str(e.head)}
 
 
-def _mark_wrong(marked: Sequence[Flags], wrong: Flags, start: int, of_rows: int) -> None:
-    for axis, flags in enumerate(marked):
-        others = tuple(other for other in range(wrong.ndim) if other != axis)
-        seen = wrong.any(axis=others)
-        first = start if axis == of_rows else 0
-        flags[first : first + seen.size] |= seen
-
-
 def _place(e: Expected, index: tuple[Any, ...]) -> dict[str, int | float]:
     """Return the place of a value, by names of its axes."""
     at, keys = e.places.at, e.places.keys
@@ -286,7 +272,6 @@ def _place(e: Expected, index: tuple[Any, ...]) -> dict[str, int | float]:
         return {name: position, "column": int(index[1])}
     if e.form == "slopes":
         return {"head": int(at[index[0]])}
-    assert keys is not None
     if e.form == "buckets":
         query, key = int(at[index[0]]), int(keys[index[0]])
         if query == 0 or key == 0:

@@ -233,12 +233,12 @@ def added_values(
     vectors: RealRows | None = None,
 ) -> Expected:
     """Return the scores (heads, n, n) at positions (n,), or the rows added to ``vectors``."""
-    bound, keys = encoding.bound, positions if vectors is None else None
+    bound = encoding.bound
     return Expected(
         "scores" if vectors is None else "rows",
         bound.scheme,
         bound.params,
-        ValuePlaces(positions, keys),
+        ValuePlaces(positions, positions) if vectors is None else ValuePlaces(positions),
         found,
         dtype,
         rule,

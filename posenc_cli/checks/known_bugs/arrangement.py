@@ -75,7 +75,6 @@ def _swapped_queries_and_keys(e: Expected) -> Iterator[Change]:
 
 
 def _with_swapped_places(e: Expected) -> Expected:
-    assert e.places.keys is not None
     return replace(e, places=ValuePlaces(e.places.keys, e.places.at))
 
 
@@ -116,19 +115,7 @@ def renumbered(text: str, rule: Callable[[Expected, Integers, Integers], Integer
 
     def make(e: Expected) -> NumberArray:
         at, keys = (np.asarray(each, np.int64) for each in (e.places.at, e.places.keys))
-        if e.form == "buckets":
-            return rule(e, at, keys)
-        queries, all_keys = (
-            each.reshape(-1) for each in np.broadcast_arrays(at[:, None], keys[None])
-        )
-        numbers = rule(e, queries, all_keys)
-        weights = e.content.weights
-        assert weights is not None
-        assert e.lookup is not None
-        exists = (numbers >= 0) & (numbers < weights.rows)
-        rows = np.full((numbers.size, weights.columns), np.nan)
-        rows[exists] = e.lookup(numbers[exists])
-        return np.asarray(e.select_heads(rows.T.reshape(-1, at.size, keys.size)))
+        return rule(e, at, keys)
 
     return Change(text, make=make)
 
@@ -136,7 +123,7 @@ def renumbered(text: str, rule: Callable[[Expected, Integers, Integers], Integer
 def _window_numbers(e: Expected) -> Iterator[Change]:
     """Yield changes that number the offsets in a window with a wrong stride."""
     size = e.params.get("window_size")
-    if not size or e.params.get("class_token") or (e.form == "scores" and e.content.network):
+    if not size or e.params.get("class_token"):
         return
     rows, columns = size[0], size[-1]
     for text, stride in {"2·rows − 1": 2 * rows - 1, "3·columns − 1": 3 * columns - 1}.items():
@@ -199,18 +186,6 @@ def _from_table(e: Expected, table: NumberArray) -> NumberArray:
     return replace(e, lookup=lambda rows: np.asarray(table[rows], np.float64)).right()
 
 
-def _transposed(e: Expected) -> Iterator[Change]:
-    """Yield the transpose of a square table, if that is right; `subjects` reads other tables so."""
-    if e.found.shape[0] == e.found.shape[1] > 1:
-        right = e.right()
-        if bool((np.abs(e.found.T - right) <= e.allowed(right)).all()):
-            yield Change("rows and columns are exchanged", values=lambda _, s: _found_rows(e, s))
-
-
-def _found_rows(whole: Expected, part: Expected) -> NumberArray:
-    return whole.found[np.searchsorted(whole.places.at, part.places.at)]
-
-
 BUGS = (
     KnownBug(
         BugCode.LAYOUT,
@@ -242,7 +217,7 @@ BUGS = (
         _window_numbers,
         "multiply row offsets by 2·columns − 1 (test on a window that is not square)",
         f"{GITHUB}282857341/nnFormer/pull/88",
-        ("scores", "buckets"),
+        ("buckets",),
     ),
     KnownBug(
         BugCode.HEADS,
@@ -260,13 +235,6 @@ BUGS = (
         "read the table of this layer",
         f"{GITHUB}OpenNMT/CTranslate2/issues/2102",
         ("rows", "scores"),
-        solves=True,
-    ),
-    KnownBug(
-        BugCode.TRANSPOSED,
-        _transposed,
-        "transpose the table",
-        f"{GITHUB}huggingface/transformers (modeling_tf_pytorch_utils: TensorFlow's tables)",
         solves=True,
     ),
 )

@@ -41,7 +41,6 @@ class BugCode(Code):
     LAYER = "layer", "the table belongs to another layer"
     SCALE = "scale", "all values are multiplied by a factor"
     NOT_ADDED = "not-added", "rows are added to the vectors wrongly, or not at all"
-    TRANSPOSED = "transposed", "rows and columns are swapped"
     PARAMETER = "parameter", "a parameter of the scheme differs"
     UNINITIALISED = "uninitialised", "some or all rows are uninitialized: they are zeros"
     NOT_A_NUMBER = "not-a-number", "some values are NaN or infinite"
@@ -76,12 +75,10 @@ def wave_columns(e: Expected) -> tuple[Integers, Integers, list[int]] | None:
     """Return sine columns, cosine columns and axis of each wave; None unless all have both."""
     if not e.is_waves:
         return None
-    content, (sin, cos) = e.content, e.wave_columns
-    assert content.waves is not None
-    count = content.waves.count
-    if content.width != 2 * count or min(sin.min(initial=0), cos.min(initial=0)) < 0:
+    waves, (sin, cos) = e.declared_waves, e.wave_columns
+    if e.content.width != 2 * waves.count or min(sin.min(initial=0), cos.min(initial=0)) < 0:
         return None
-    axes = content.waves.coordinates.axes if content.waves.coordinates else (0,) * count
+    axes = waves.coordinates.axes if waves.coordinates else (0,) * waves.count
     return sin, cos, list(axes)
 
 

@@ -13,15 +13,10 @@ from posenc_cli.checks.expected import Change, Expected
 from posenc_cli.checks.known_bugs.arrangement import renumbered
 from posenc_cli.checks.known_bugs.bug import GITHUB, BugCode, KnownBug, multiplied, wave_columns
 from posenc_cli.checks.measured import measured_bases
-from posenc_cli.formulas.alibi import SlopesRule, exact_slopes, rules_of
-from posenc_cli.formulas.declare import Scheme
-from posenc_cli.formulas.inverse import KNOWN_BASES, MeasuredScores
+from posenc_cli.formulas.alibi import SlopesRule, exact_slopes
+from posenc_cli.formulas.inverse import KNOWN_BASES
 from posenc_cli.formulas.parameters import as_text
-from posenc_cli.inference.candidates import guesses_until_error
-from posenc_cli.inference.tolerance import real_format, rounded_to, unit
-from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.halves import HALVES, round_to_half
-from posenc_cli.numerics.rounding import round_to
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -58,8 +53,6 @@ _USUAL: dict[str, tuple[Any, ...]] = {
     "pretrained_window_size": (None,),
 }
 """Values that libraries and models give to parameters with several usual values."""
-_FEWEST_OFFSETS = 8
-"""Fewest offsets whose scores show parameters; fewer fit by chance."""
 _DIGITS = 3
 """Digits of a base that people write; one with more is reported only if nothing else fits."""
 _MORE_HEADS = (8, 16, 32, 64, 128, 12, 24, 40, 48, 96, 112)
@@ -79,8 +72,8 @@ def _other_parameters(e: Expected) -> Iterator[Change]:
             values = [False, True]
         elif not values and isinstance(right, int | float) and right:
             values = [declared.type(right * step) for step in (2, 0.5)]
-        if name in ("max_position", "max_distance") and e.places.keys is not None:
-            distance = int(np.abs(e.places.keys - e.places.at).max()) if e.form == "buckets" else 0
+        if name in ("max_position", "max_distance") and e.form == "buckets":
+            distance = int(np.abs(e.places.keys - e.places.at).max())
             values += [distance, distance + 1, 2 * distance]
         options[name] = [value for value in dict.fromkeys(values) if value != right]
     for name, values in options.items():
@@ -106,41 +99,6 @@ def _parameter_change(e: Expected, **others: Any) -> Change:
         code=_CODES.get(name, _CODES.get(value, BugCode.PARAMETER)),
         remedy=f"compute with {right}, or check against {wrong}",
     )
-
-
-def _measured_parameters(e: Expected) -> Iterator[Change]:
-    """Yield changes to the parameters that the scheme's inverse finds in scores of earlier keys.
-
-    A change of one of them comes before the change of all.
-    """
-    if not isinstance(e.source, Scheme) or e.source.inverse is None:
-        return
-    part = e.sample()
-    assert e.places.keys is not None
-    assert part.places.keys is not None
-    distances = part.places.keys - part.places.at[:, None]
-    offsets, first = np.unique(distances, return_index=True)
-    if e.lookup or e.head is not None or (offsets <= 0).sum() < _FEWEST_OFFSETS:
-        return
-    by_offset = part.found.reshape(len(e.found), -1)[:, first[offsets <= 0]]
-    stored = real_format(e.rounding or rounded_to(e.rule, e.dtype))
-    for by, where, values in (
-        ("offset", offsets[offsets <= 0], by_offset),
-        ("key", e.places.keys, e.found[:, int(np.argmax(e.places.at))]),
-    ):
-        measured = MeasuredScores(
-            *(by, where, values.astype(np.float64), where.size, False, 4 * unit(stored.name)),
-            partial(round_to, source=FLOAT64, target=stored),
-        )
-        for guess in guesses_until_error(e.source, e.source.inverse(np, measured)):
-            others = {
-                name: value
-                for name, value in guess.params.items()
-                if value != e.params.get(name, value) and not isinstance(value, str)
-            }
-            yield from (_parameter_change(e, **{name: others[name]}) for name in others)
-            if len(others) > 1:
-                yield _parameter_change(e, **others)
 
 
 def _base_parameter(e: Expected) -> str | None:
@@ -274,17 +232,11 @@ def _slope_rules(e: Expected) -> Iterator[Change]:
         yield _with_slopes(e, text, slopes, right)
 
 
-def _solved_slopes(e: Expected) -> Iterator[Change]:
-    """Yield changes to slopes with another largest bias, or to some slopes of more heads."""
+def _slopes_of_more_heads(e: Expected) -> Iterator[Change]:
+    """Yield changes to the slopes of some of more heads."""
     if (alibi := _alibi_slopes(e)) is None:
         return
     heads, bias, rule, right = alibi
-    if e.form == "slopes":
-        allowed = float(e.allowed(right)[0] / abs(right[0]))
-        for number, other, expected in rules_of(e.found.tolist(), allowed):
-            convention = "" if other == rule else f" --convention {other}"
-            text = f"these are the slopes of --max-bias {as_text(number)}{convention}"
-            yield _with_slopes(e, text, expected, right)
     power = 1 << (heads.bit_length() - 1)
     for more in _MORE_HEADS:
         if more > heads and not power < heads < more == 2 * power:
@@ -319,7 +271,7 @@ BUGS = (
     ),
     KnownBug(
         BugCode.SLOPES,
-        _solved_slopes,
+        _slopes_of_more_heads,
         "use the slopes that posenc alibi-slopes prints",
         f"{GITHUB}NVIDIA/TensorRT-LLM/pull/1611",
         ("slopes", "scores"),
@@ -332,14 +284,6 @@ BUGS = (
         f"{GITHUB}TransformerLensOrg/TransformerLens/pull/1681, "
         f"{GITHUB}NVIDIA/TensorRT/issues/3370, {GITHUB}huggingface/diffusers/pull/1369",
         ("rows", "scores", "slopes", "buckets"),
-    ),
-    KnownBug(
-        BugCode.PARAMETER,
-        _measured_parameters,
-        "use the reference's values",
-        f"{GITHUB}NVIDIA-NeMo/Speech/pull/6666, {GITHUB}chijames/KERPLE/issues/3",
-        ("scores",),
-        solves=True,
     ),
     KnownBug(
         BugCode.FREQUENCY_RULE,
@@ -360,7 +304,7 @@ BUGS = (
         _t5_rules,
         "clamp each bucket to the last one of its direction (before or after the query)",
         f"{GITHUB}huggingface/candle/issues/1312",
-        ("scores", "buckets"),
+        ("buckets",),
     ),
     KnownBug(
         BugCode.INV_FREQ_PRECISION,

@@ -20,7 +20,6 @@ from posenc_cli.checks.known_bugs.bug import (
 from posenc_cli.checks.measured import FACTORS, common_factors, count_nonfinite, position_changes
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.halves import COARSE, CUT_BFLOAT16, HALVES, on_grid, round_to_half
-from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -224,7 +223,6 @@ def _moved_keys(e: Expected) -> Iterator[Change]:
 
 
 def _shifted_keys(places: ValuePlaces, _: Expected, *, by: int) -> ValuePlaces:
-    assert places.keys is not None
     return ValuePlaces(places.at, places.keys + by)
 
 
@@ -257,13 +255,12 @@ def _rounded_positions(e: Expected, half: str) -> Iterator[Change]:
 
 
 def _with_rounded_products(e: Expected, *, half: str) -> RealRows:
-    plain = replace(e, stretch=1.0)  # exact numbers; stretched ones could cross ties
-    along, rates = (_rounded(each, half) for each in (plain.angle_positions(), plain.frequencies))
-    return e.waves(_rounded(along * rates, half) * e.stretch)
+    along, rates = (_rounded(each, half) for each in (e.angle_positions(), e.frequencies))
+    return e.waves(_rounded(along * rates, half))
 
 
 def _with_rounded_distances(values: NumberArray, e: Expected, *, half: str) -> NumberArray:
-    away = np.maximum(np.abs(np.asarray(e.places.keys) - e.places.at[:, None]), 1)
+    away = np.maximum(np.abs(e.places.keys - e.places.at[:, None]), 1)
     return np.asarray(values * (_rounded(away, half) / away))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property, partial
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -262,21 +263,20 @@ def _precomputed(_: Rotated, pair_map: PairMap) -> PairMap:
 
 def _attention_factors(e: Rotated) -> Iterator[Change]:
     """Yield changes to other attention factors."""
-    scale, head = e.reference.scale, e.found.shape[1]
-    plain = scale == 1
-    for how, change in FACTORS.items():
-        text = f"the attention factor{'' if plain else f' {scale:.6g}'} {how}"
-        yield Change(text, make=partial(_with_factor, size=None if plain else change(scale)))
-    if plain:
-        text = f"the attention factor is {_YARN_16:.4g}, not 1"
-        yield Change(text, make=partial(_with_factor, size=_YARN_16))
-        text = "1/√d, which belongs to scores, is multiplied into the vectors"
-        yield Change(text, make=partial(_with_factor, size=head**-0.5))
+    scale = e.reference.scale
+    sizes = {
+        f"the attention factor {scale:.6g} {how}": change(scale)
+        for how, change in FACTORS.items()
+        if scale != 1
+    } or {
+        f"the attention factor is {_YARN_16:.4g}, not 1": _YARN_16,
+        "1/√d, which belongs to scores, is multiplied into the vectors": e.found.shape[1] ** -0.5,
+    }
+    for text, size in sizes.items():
+        yield Change(text, make=partial(_with_factor, size=size))
 
 
-def _with_factor(e: Rotated, size: float | None) -> PairMap:
-    if size is None:
-        raise InvalidInput("it is 1")
+def _with_factor(e: Rotated, size: float) -> PairMap:
     right = e.by(Defect())
     return replace(right, factors=right.factors * (size / e.reference.scale))
 
@@ -292,13 +292,8 @@ def _other_axes(e: Rotated) -> Iterator[Change]:
         + axis
         for axis in range(tokens + 1)
     }
-    followed["axes are in reverse order"] = right_axes.max() - right_axes
-    if tokens > 2:
-        followed["the last two axes are exchanged"] = np.select(
-            [right_axes == tokens - 1, right_axes == tokens - 2],
-            [tokens - 2, tokens - 1],
-            right_axes,
-        )
+    for order in [*permutations(range(tokens))][1:]:
+        followed[f"pairs follow the axes in the order {order}"] = np.array(order)[right_axes]
     for text, axes in followed.items():
         yield Change(text, make=partial(_along_axes, axes=axes))
 
