@@ -600,9 +600,8 @@ class Scheme(Record):
         from posenc_cli.numerics import exact
 
         with self.answerable(), exact.formula(_floats_in(params)):
-            waves = self.build(**params).waves
-            assert waves is not None
-            return waves.frequencies(xp)
+            content: Any = self.build(**params)
+            return content.waves.frequencies(xp)
 
     def _content(self, params: Mapping[str, Any]) -> Content:
         """Return the content for parameters; that of a built-in scheme is cached.
