@@ -62,13 +62,13 @@ class Record:
     def __init__(self, *values: Any, **named: Any) -> None:
         names, fields = self._names, self.__dict__
         fields.update(zip(names, values, strict=False))
-        if len(values) == len(names) and not named:
-            return
-        twice = named.keys() & fields.keys()
         fields.update(named)
+        if len(values) + len(named) == len(names) and fields.keys() == self._known:
+            return
         for name, default in self._defaults.items():
             if name not in fields:
                 fields[name] = default.make() if isinstance(default, _Fresh) else default
+        twice = not named.keys().isdisjoint(names[: len(values)])
         if fields.keys() != self._known or len(values) > len(names) or twice:
             given = [*names[: len(values)], *named]
             raise TypeError(f"{type(self).__name__} has the fields {names}, not {given}")

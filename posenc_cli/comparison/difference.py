@@ -9,30 +9,38 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.source import release
-from posenc_cli.numerics.dtypes import BFLOAT16, COMPLEX64, COMPLEX128, FLOAT64, REAL_DTYPES, DType
+from posenc_cli.numerics.dtypes import (
+    BFLOAT16,
+    COMPLEX64,
+    COMPLEX128,
+    FLOAT32,
+    FLOAT64,
+    REAL_DTYPES,
+    DType,
+)
 from posenc_cli.numerics.rounding import widen
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from posenc_cli.files.matrix import Matrix
     from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows
 
-BLOCK_VALUES = 1 << 13
-"""Values compared at a time. Their arrays stay in the cache and, at 64 KiB each, are small enough
-that malloc does not map fresh pages for them. Twice as many take four times as long."""
+_BLOCK_BYTES = 1 << 16
+"""Size of the arrays of one block. They stay in the cache, and malloc does not map fresh pages for
+them. Twice as many take four times as long."""
 _RELEASED = 1 << 18
 """Values after which the memory of a mapped file is released."""
 
-_EXPONENT = 0x7FF << 52
-"""The exponent bits of a float64; alone they are the largest power of two that is not above it."""
+_LAYOUTS = {4: (np.int32, 23, 127), 8: (np.int64, 52, 1023)}
+"""The integers of the size of a float, its mantissa bits and its exponent bias, by bytes."""
 
 _FORMATS = {**REAL_DTYPES, "complex64": COMPLEX64, "complex128": COMPLEX128}
 
@@ -137,29 +145,68 @@ class Difference:
 
     def take(self, left: NumberArray, right: NumberArray) -> None:
         """Compare the next entries, flat."""
+        with np.errstate(all="ignore"):
+            if not self._take_singles(left, right):
+                self._take_doubles(left, right, range(left.size))
+        self._compared += left.size
+
+    def _take_singles(self, left: NumberArray, right: NumberArray) -> bool:
+        """Compare entries in float32, a third of the work, or return False if that is impossible.
+
+        Rounding keeps the order: the largest difference is among those that round to the largest
+        number. These are computed in float64 if they may be larger than all before. Values within a
+        factor of 2 have a difference that float32 holds exactly (Sterbenz), and so have two numbers
+        of its smallest exponent. No difference of float32 is too small for float32.
+        """
+        if not left.dtype == right.dtype == np.float32 or self.unit not in (FLOAT32, BFLOAT16):
+            return False
+        errors = left - right
+        np.abs(errors, out=errors)
+        largest = errors.max(initial=0)
+        if not largest < np.inf:
+            return False
+        if not largest:
+            return True
+        ulps = _scaled_errors(left, right, errors, self.unit)
+        most = ulps.max()
+        rounding = 1.0 if most < 1 else 1 + 2.0**-23
+        self.differing += int(np.count_nonzero(errors.view(np.int32)))
+        if (
+            rounding * float(largest) > self.max_abs
+            or rounding * _in_ulps(most, self.unit) > self.max_ulp
+        ):
+            places = np.flatnonzero((errors == largest) | (ulps == most))
+            self.differing -= places.size  # counted again
+            self._take_doubles(left[places], right[places], places.tolist())
+        return True
+
+    def _take_doubles(self, left: NumberArray, right: NumberArray, places: Sequence[int]) -> None:
+        """Compare entries in float64, part by part if they are complex.
+
+        ``places`` are their indices among the next entries.
+        """
         parts = 2 if "c" in (left.dtype.kind, right.dtype.kind) else 1
         kind = np.complex128 if parts == 2 else np.float64
         x, y = (block.astype(kind, copy=False).view(np.float64) for block in (left, right))
-        with np.errstate(all="ignore"):
-            errors = x - y  # (cells · parts,)
-            np.abs(errors, out=errors)
-            if not errors.max(initial=0) < np.inf:
-                x, y = x.copy(), y.copy()
-                bad = self._unmatched_entries(*(each.reshape(-1, parts) for each in (x, y, errors)))
-                if bad.size and not self.unmatched:
-                    self._mark(int(bad[0]), left, right)
-                self.unmatched += bad.size
-                self.differing += bad.size
+        errors = x - y  # (cells · parts,)
+        np.abs(errors, out=errors)
+        if not errors.max(initial=0) < np.inf:
+            x, y = x.copy(), y.copy()
+            bad = self._unmatched_entries(*(each.reshape(-1, parts) for each in (x, y, errors)))
+            if bad.size and not self.unmatched:
+                self._mark(places[bad[0]], left[bad[0]], right[bad[0]])
+            self.unmatched += bad.size
+            self.differing += bad.size
         sizes = errors if parts == 1 else np.hypot(errors[::2], errors[1::2])  # (cells,)
         largest = int(np.argmax(sizes)) if left.size else 0
         if left.size and sizes[largest]:
             self.differing += int(np.count_nonzero(sizes != 0))
-            self.max_ulp = max(self.max_ulp, _most_ulps(x, y, errors, self.unit))
+            most = _scaled_errors(x, y, errors, self.unit).max()
+            self.max_ulp = max(self.max_ulp, _in_ulps(most, self.unit))
             if sizes[largest] > self.max_abs:
                 self.max_abs = float(sizes[largest])
                 if not self.unmatched:
-                    self._mark(largest, left, right)
-        self._compared += left.size
+                    self._mark(places[largest], left[largest], right[largest])
 
     def _unmatched_entries(self, x: RealRows, y: RealRows, errors: RealRows) -> Integers:
         """Return the entries whose difference is not finite, and set their difference to 0.
@@ -176,9 +223,9 @@ class Difference:
         x[infinite], y[infinite] = 0, 0
         return np.flatnonzero(bad)
 
-    def _mark(self, cell: int, left: NumberArray, right: NumberArray) -> None:
-        self._place = self._compared + cell
-        self.a, self.b = left[cell].item(), right[cell].item()
+    def _mark(self, place: int, a: Any, b: Any) -> None:
+        self._place = self._compared + place
+        self.a, self.b = a.item(), b.item()
 
 
 def difference(a: Operand, b: Operand) -> Difference:
@@ -216,21 +263,28 @@ def shape_text(shape: tuple[int, ...]) -> str:
     return " × ".join(map(str, shape))
 
 
-def _most_ulps(x: RealRows, y: RealRows, errors: RealRows, unit: DType) -> float:
-    """Return the largest difference in units in the last place of the larger value, towards zero.
+def _scaled_errors(x: RealRows, y: RealRows, errors: RealRows, unit: DType) -> RealRows:
+    """Return differences, divided by half the power of two below the larger value.
 
     Numbers just below a power of two are half as far apart as those above it. So the exponent is
-    that of the next float64 towards zero.
+    that of the next number towards zero.
     """
+    word, mantissa_bits, bias = _LAYOUTS[errors.itemsize]
+    exponent_bits = (2 * bias + 1) << mantissa_bits
     larger = np.abs(x)
     np.maximum(larger, np.abs(y), out=larger)
-    bits = larger.view(np.int64)
+    bits = larger.view(word)
     bits -= 1
-    bits &= _EXPONENT
-    np.maximum(bits, (1023 + unit.min_exponent) << 52, out=bits)
-    np.subtract(_EXPONENT, bits, out=bits)  # 2 over the power of two, and 0 where both are 0
+    bits &= exponent_bits  # alone they are the largest power of two that is not above it
+    np.maximum(bits, (bias + unit.min_exponent) << mantissa_bits, out=bits)
+    np.subtract(exponent_bits, bits, out=bits)  # 2 over the power of two, and 0 where both are 0
     larger *= errors
-    return math.ldexp(float(larger.max()), unit.precision - 2)
+    return larger
+
+
+def _in_ulps(scaled: Any, unit: DType) -> float:
+    """Return a scaled difference in units in the last place of a format."""
+    return math.ldexp(float(scaled), unit.precision - 2)
 
 
 def aligned_blocks(a: Operand, b: Operand) -> Iterator[tuple[NumberArray, NumberArray]]:
@@ -240,7 +294,7 @@ def aligned_blocks(a: Operand, b: Operand) -> Iterator[tuple[NumberArray, Number
     while True:
         x = x if x.size else _next(left)
         y = y if y.size else _next(right)
-        count = min(x.size, y.size, BLOCK_VALUES)
+        count = min(x.size, y.size, _BLOCK_BYTES // max(x.itemsize, y.itemsize))
         if not count:
             return
         yield x[:count], y[:count]

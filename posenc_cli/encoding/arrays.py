@@ -103,7 +103,9 @@ def whole_parts(values: NDArray[Any], *, name: str) -> tuple[Integers, int]:
 
 def _runs(numbers: Integers) -> tuple[range, ...]:
     """Return integers in order as ranges that all step by the first difference: (n,)."""
-    step = max(1, int(numbers[1]) - int(numbers[0])) if numbers.size > 1 else 1
+    if numbers.size == 1:
+        return (range(int(numbers[0]), int(numbers[0]) + 1),)
+    step = max(1, int(numbers[1]) - int(numbers[0]))
     breaks = np.flatnonzero(numbers[1:] - numbers[:-1] != step) + 1
     starts, stops = [0, *breaks.tolist()], [*breaks.tolist(), numbers.size]
     return tuple(

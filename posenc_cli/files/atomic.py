@@ -7,7 +7,6 @@ import errno
 import io
 import os
 import select
-import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -42,6 +41,8 @@ def preflight(
         Unavailable: a folder, no such folder, no permission, an existing file without ``clobber``,
             or too little free space.
     """
+    import shutil  # it loads compressors, and most commands write no file
+
     target = _Target.find(path, clobber=clobber)
     if target.special:
         return

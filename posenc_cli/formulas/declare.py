@@ -592,6 +592,17 @@ class Scheme(Record):
                 raise TypeError(f"{self.kind} schemes do not give a {type(content).__name__}")
         return Bound(self, params, content)
 
+    def frequencies(self, params: Mapping[str, Any], xp: Namespace) -> Array:
+        """Return the frequencies of waves for checked parameters, computed by an array library.
+
+        That takes a third of the time of `bind`, which prepares exact ones.
+        """
+        from posenc_cli.numerics import exact
+
+        with self.answerable(), exact.formula(_floats_in(params)):
+            content: Any = self.build(**params)
+            return content.waves.frequencies(xp)
+
     def _content(self, params: Mapping[str, Any]) -> Content:
         """Return the content for parameters; that of a built-in scheme is cached.
 
@@ -644,13 +655,18 @@ def _exact_content(build: Callable[..., Content], params: Mapping[str, Any]) -> 
     """
     from posenc_cli.numerics import exact
 
-    lists = (value if isinstance(value, tuple) else (value,) for value in params.values())
-    given = [number for values in lists for number in values if isinstance(number, float)]
+    given = _floats_in(params)
     with exact.formula(given):
         content: Any = build(**params)
         if isinstance(content, Record):  # the caller rejects anything else
             content = _with_exact_formulas(content, given)
         return cast("Content", content)
+
+
+def _floats_in(params: Mapping[str, Any]) -> list[float]:
+    """Return the floats among parameters, including those in lists."""
+    lists = (value if isinstance(value, tuple) else (value,) for value in params.values())
+    return [number for values in lists for number in values if isinstance(number, float)]
 
 
 def _with_exact_formulas(content: Record, given: Iterable[float]) -> Record:

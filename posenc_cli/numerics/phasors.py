@@ -72,16 +72,12 @@ class Phasors:
         self._doublings: list[tuple[Iterator[Doubling], list[Doubling]]] = [
             (doublings(frequency), []) for frequency in self.frequencies
         ]
-        self._tables: list[DigitTable] = []
+        self._tables = LRUCache["DigitTable"](len(self._digits))
         self._low: tuple[RealRows, RealRows] | None = None
 
     def _table(self, digit: int) -> DigitTable:
         """Return the table of a digit: 4 parts × rows × frequencies."""
-        if digit >= len(self._tables):
-            with self._lock:
-                while digit >= len(self._tables):
-                    self._tables.append(self._shared(*self._digits[len(self._tables)]))
-        return self._tables[digit]
+        return self._tables.get(digit, lambda: self._shared(*self._digits[digit]))
 
     def _shared(self, shift: int, bits: int) -> DigitTable:
         if 32 * len(self.frequencies) << bits > KEPT_BYTES:
@@ -212,6 +208,9 @@ class Phasors:
 
         Shape: (multiples, frequencies) each.
         """
+        if not multiples.any():  # their factors are exactly 1: no table is needed
+            ones = np.ones((multiples.size, len(self.frequencies)))
+            return self._scaled((ones, 0 * ones, 0 * ones, 0 * ones))
         lowest = self._low_digits
         # Neighbours share all digits but the lowest, so compute the product of the others once.
         others, place = np.unique(multiples >> DIGIT_BITS, return_inverse=True)

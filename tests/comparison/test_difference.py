@@ -7,12 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from posenc_cli.comparison import difference as module
 from posenc_cli.comparison.difference import Operand, difference
 from posenc_cli.errors import InvalidInput
+from tests.examples import examples
 from tests.matrices import request
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
@@ -76,6 +77,28 @@ def test_units_are_those_of_the_coarser_format(coarse, fine):
     assert found.ulp_format == "float16"
 
 
+SINGLES = st.floats(width=32) | st.sampled_from([0.0, 1.0, -1.0, 1 - 2.0**-24, 1e-45, 3.4e38])
+
+
+@pytest.mark.parametrize("unit", ["float32", "bfloat16"])
+@examples(200)
+@given(
+    pairs=st.lists(st.tuples(SINGLES, SINGLES), min_size=1, max_size=6),
+    steps=st.lists(st.integers(-2, 2), min_size=6, max_size=6),
+)
+@example(pairs=[(1.0, -1e-10), (1.0, -1e-11), (1.0, -1e-9)], steps=[])
+@example(pairs=[(1.0, 1.0), (2.0, 2.0)], steps=[1, 1])
+def test_float32_arrays_differ_as_their_float64_copies_do(unit, pairs, steps):
+    a, b = np.array(pairs, np.float32).T
+    b[: len(steps)].view(np.int32)[...] += np.array(steps, np.int32)[: b.size]
+    with np.errstate(invalid="ignore"):
+        wide = compared(a.astype(np.float64), b.astype(np.float64), (unit, unit))
+    for size in (1 << 16, 8):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "_BLOCK_BYTES", size)
+            assert repr(compared(a, b, (unit, unit))) == repr(wide)
+
+
 def test_what_no_number_measures_comes_first_and_never_passes():
     found = compared([1.0, math.nan, 3.0, math.inf], [9.0, 2.0, 3.0, -math.inf])
     assert (found.at, found.unmatched, found.differing) == ((1,), 2, 3)
@@ -85,7 +108,7 @@ def test_what_no_number_measures_comes_first_and_never_passes():
 
 
 def test_what_no_number_measures_stays_first_when_larger_differences_follow(monkeypatch):
-    monkeypatch.setattr(module, "BLOCK_VALUES", 1)
+    monkeypatch.setattr(module, "_BLOCK_BYTES", 8)
     found = compared([math.nan, 0.0, math.nan], [0.0, 5.0, 7.0])
     assert (found.at, found.max_abs, found.b) == ((0,), 5.0, 0.0)
 

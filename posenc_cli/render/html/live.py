@@ -173,14 +173,13 @@ def ladder_of(choice: Choice) -> tuple[Ladder, ...]:
         return ()
     context, _ = context_of(encoding, choice.positions, choice.context)
     length = context if choice.positions is None else choice.positions.length
+    at_length = Encoding.of(choice.scheme, choice.given, seq_len=length).bound.params
 
     def rungs(base: float | None, factor: float | None) -> Reals:
         stated = {"base": base, "factor": factor}
-        given = {**choice.given, **{k: v for k, v in stated.items() if v is not None}}
-        bound = Encoding.of(choice.scheme, given, seq_len=length).bound
-        assert bound.content.waves is not None
+        changed = {**at_length, **{k: v for k, v in stated.items() if v is not None}}
         with np.errstate(divide="ignore"):
-            return np.abs(2 * np.pi / np.asarray(bound.content.waves.frequencies(np)))
+            return np.abs(2 * np.pi / np.asarray(choice.scheme.frequencies(changed, np)))
 
     bases, base = _slider_stops(params.get("base"), _BASES)
     factors, factor = _slider_stops(params.get("factor"), _FACTORS)
