@@ -138,11 +138,6 @@ class FurtherCall(Record):
     unlike: FunctionTask
     first: FunctionTask | None = None
 
-    @property
-    def is_of_attention(self) -> bool:
-        """Whether it asks for a matrix of buckets, as attention does."""
-        return self.tasks[0].form == "buckets" and self.tasks[0].places.ndim > 1
-
 
 class _SettingsReference(Record):
     """Settings for constructing a user's class, under the names that libraries use."""
@@ -366,7 +361,6 @@ def _make_further_calls(
                 _remake(called, call.tasks[0] if call.tasks[0].settings != task.settings else task)
                 if called.made == made and _shows_nothing(called, given, call):
                     continue
-                _make_first_call(called, given, call)
                 found = _recheck(called, given, subject, call)
             except _IgnoredFormat as error:
                 notes.untested.append(error.message)
@@ -376,7 +370,8 @@ def _make_further_calls(
                     return replace(subject, call=text, misfit=called.reason(error))
                 varied = called.made != made or _changes_number(given, task, call)
                 unvaried = varied and not notes.names(f"{call.text.partition('=')[0]}=")
-                if call.is_of_attention or shaped or call.first or unvaried:
+                of_attention = call.tasks[0].form == "buckets" and call.tasks[0].places.ndim > 1
+                if of_attention or shaped or call.first or unvaried:
                     notes.untested.append(text)
                 notes.refused.append(f"{text} ({called.reason(error)})")
             else:
@@ -512,19 +507,15 @@ def _shows_nothing(called: CalledFunction, arguments: Arguments, call: FurtherCa
     return no_format or not (_has_input(arguments, task) or _is_given_format(arguments))
 
 
-def _make_first_call(called: CalledFunction, arguments: Arguments, call: FurtherCall) -> None:
-    """Make the first call in a new process, if ``call`` needs one."""
-    if call.first is not None:
-        called.renew()
-        _call_values(called, _argument_values(arguments, call.first), call.first)
-
-
 def _recheck(called: CalledFunction, arguments: Arguments, subject: Any, call: FurtherCall) -> Any:
     """Make a further call with noise as input; return its subject, without the noise it contains.
 
     Raises: InvalidInput.
     """
     task = call.tasks[0]
+    if call.first is not None:
+        called.renew()
+        _call_values(called, _argument_values(arguments, call.first), call.first)
     results = [_call_with_noise(called, arguments, each, 1.0) for each in call.tasks]
     first = results[0]
     if _is_given_format(arguments) and unit(first.loaded.dtype) < unit(task.dtype):
