@@ -61,17 +61,19 @@ _PROBE_POSITIONS = (7, 3, 40, 41, 100, 9, 1, 77, 20, 5, 2, 11, 30)
 class _Fitness(NamedTuple):
     """How well a form fits, the most telling part first: forms are compared by these in order.
 
-    Rows are rotated, and are the same in another call; heads with the same vector are rotated
-    alike; more than half of the rotary dimensions rotate; lengths are kept.
+    Surely only heads are wrong; rows are rotated, and are the same in another call; heads with the
+    same vector are rotated alike; more than half of the rotary dimensions rotate; lengths are kept.
     """
 
+    only_heads_wrong: bool
     rotates_rows: bool
     heads_alike: bool
     most_rotate: bool
     keeps_lengths: bool
 
 
-_FITS, _RUNS = _Fitness(True, True, True, True), _Fitness(False, False, False, False)
+_FITS = _Fitness(False, True, True, True, True)
+_RUNS = _Fitness(False, False, False, False, False)
 """The fitness of a form that fits perfectly, and of one in which the call only runs."""
 
 
@@ -90,16 +92,16 @@ class _Found(Record):
     def settles(self, last: _Found | None) -> bool:
         """Return whether no form after the ``last`` is tried: this fits, or only heads are wrong.
 
-        Heads are wrong if they are side by side, or if nothing rotates in another order of axes.
+        Heads that differ are wrong if nothing rotates in another order of axes.
         """
-        wrong_heads = self.fitness.rotates_rows and not self.fitness.heads_alike
+        differ = self.fitness.rotates_rows and not self.fitness.heads_alike
         other = (
             last is not None
             and last.fitness.keeps_lengths
             and not last.fitness.rotates_rows
             and last.form.roles_text == self.form.roles_text
         )
-        return self.fitness == _FITS or (wrong_heads and (self.form.axes == "bnf" or other))
+        return self.fitness == _FITS or self.fitness.only_heads_wrong or (differ and other)
 
 
 class FormChoice:
@@ -385,10 +387,13 @@ class FormChoice:
         most = not self._few_rotate(rotated, vectors, positions)
         if not alike:
             is_bug = kept and self._may_be_bug(form, positions, vectors, rotated)
-            return _Fitness(True, False, most, True) if is_bug else _RUNS
+            return _Fitness(form.axes == "bnf", True, False, most, True) if is_bug else _RUNS
         self._alike |= kept
+        equal = any(np.ptp(result.values, axis=2).max() <= _ROUNDING for result in rotated)
+        if equal and vectors[0].heads > 1 and not kept:  # although they had different vectors
+            return _Fitness(True, True, True, most, True)
         rotates = self._rotates_rows(form, positions, vectors, rotated)
-        return _Fitness(rotates, True, most, kept)
+        return _Fitness(False, rotates, True, most, kept)
 
     def _few_rotate(
         self, rotated: Sequence[Returned], vectors: Sequence[Vectors], positions: Integers
