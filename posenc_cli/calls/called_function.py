@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.calls.answers import Returned, check_description, returned_arrays
+from posenc_cli.calls.answers import Returned, returned_arrays
 from posenc_cli.calls.payloads import (
     NO_EFFECT,
     Payload,
@@ -52,8 +52,8 @@ SHAPE = "shape"
 class WrongShape(InvalidInput):
     """A function that returned an array of another shape than its input."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, code=SHAPE)
+    def __init__(self, message: str, *, hint: str | None = None, code: str = SHAPE) -> None:
+        super().__init__(message, hint=hint, code=code)
 
 
 class Dropped(WrongShape):
@@ -159,7 +159,6 @@ class CalledFunction(ABC):
     def _described(self) -> Signature:
         answer, _ = self._exchange_messages({"do": "describe"})
         try:
-            check_description(answer)
             return Signature.of(answer)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise self._unreadable() from None

@@ -33,11 +33,10 @@ from posenc_cli.calls.call_log import (
 )
 from posenc_cli.calls.function_process import MOST_ROWS
 from posenc_cli.calls.function_trial import (
-    ALIKE,
     UNSTEADY,
     FunctionTrial,
     Irregularity,
-    irregularities,
+    irregularity,
     is_half,
     ordered_faults,
     returned_half,
@@ -72,8 +71,6 @@ from posenc_cli.rotary.result_reader import PairProbes, ResultReader
 from posenc_cli.rotary.subject import Subject, frequency_subject, table_subject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from posenc_cli.calls.call_form import CallForm
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers, NumberArray, UnitMatrices
@@ -170,17 +167,6 @@ def _axes_irregularity(function: ServedFunction, why: str) -> Irregularity:
     )
 
 
-def _further_tests(*, vectors: bool, grid: bool) -> list[Callable[[Tried], None]]:
-    """Return the tests that make further calls, in order."""
-    if grid:
-        batches = [try_batches] if vectors else []
-        return [try_other_references, try_parameters, *batches, try_further]
-    if vectors:
-        tests = [try_batches, try_rows_of_heads, try_shorter_queries, try_keys]
-        return [try_early, *tests, try_further]
-    return [try_early, try_table_batches, try_further]
-
-
 def _with_further_calls(
     function: ServedFunction,
     subject: Subject,
@@ -191,7 +177,7 @@ def _with_further_calls(
     last: int,
 ) -> Subject:
     """Return the subject after calls with several sequences, heads and other settings."""
-    vectors, grid = function.outcome == "vectors", function.form.has("grid")
+    grid = function.form.has("grid")
     tried = Tried(
         function,
         reference,
@@ -201,19 +187,20 @@ def _with_further_calls(
         early,
         depends_on_length(reference.encoding.bound.scheme, {}),
     )
-    for test in _further_tests(vectors=vectors, grid=grid):
+    batches = try_batches if function.outcome == "vectors" else try_table_batches
+    of_heads = (try_rows_of_heads, try_shorter_queries, try_keys) if tried.rotates else ()
+    for test in (try_early, batches, *of_heads, try_further):
         test(tried)
-    if not grid:
-        calls.untried += function.found.untried
-        if function.form.has("dtype") and subject.dtype != "float32":
-            message = f"dtype is ignored: results are {subject.dtype}, not float32"
-            evidence = f"called with {function.text}"
-            calls.fault(Irregularity(Cause.TABLE_PRECISION, message, evidence))
-        past = partial(_try_past_short_length, subject.dtype)
-        for test in (try_other_references, try_parameters, past, try_later):
-            if not calls.faults:
-                test(tried)
-    others = (*subject.other_calls, *ordered_faults(calls.faults, ()))
+    calls.untried += function.found.untried
+    if function.form.has("dtype") and subject.dtype != "float32":
+        message = f"dtype is ignored: results are {subject.dtype}, not float32"
+        evidence = f"called with {function.text}"
+        calls.fault(Irregularity(Cause.TABLE_PRECISION, message, evidence))
+    past = partial(_try_past_short_length, subject.dtype)
+    for test in (try_other_references, try_parameters, past, try_later):
+        if not calls.faults:
+            test(tried)
+    others = (*subject.other_calls, *ordered_faults(calls.faults))
     return replace(subject, other_calls=others)
 
 
@@ -280,7 +267,7 @@ def _table_subject(
     return replace(
         subject,
         kind=SubjectKind.IMPL,
-        irregular=_more_specific(ordered_faults(patterns.faults, ()), log, cos.dtype),
+        irregular=_more_specific(ordered_faults(patterns.faults), log, cos.dtype),
         other_calls=far_row_faults(log, cos.dtype),
         returned_tables=True,
     )
@@ -334,8 +321,8 @@ def _vector_subjects(
     far_rows: list[Irregularity] = []
     for which, own_calls in zip(results, planned, strict=True):
         matrices = samples[which].values
-        trial = FunctionTrial.of(function, which, sample_positions, matrices)
-        irregular = ordered_faults(own_calls.faults, irregularities(trial))
+        trial = FunctionTrial(function, which, sample_positions, matrices)
+        irregular = ordered_faults(own_calls.faults, irregularity(trial))
         irregular = _more_specific(irregular, logs[which], samples[which].dtype, which)
         if not irregular:
             far_rows += far_row_faults(logs[which], samples[which].dtype)
@@ -355,7 +342,7 @@ def _vector_subjects(
             )
         )
     half = any(is_half(sample.values) for sample in samples)
-    unlike = _read_all(function, readers, places, progress, half=half)
+    _read_all(function, readers, places, progress, half=half)
     equal_rotations = len(readers) > 1 and reference.symmetric and readers[0].equals(readers[1])
     distinct_readers = readers[:1] if equal_rotations else readers
     subjects = [
@@ -364,7 +351,7 @@ def _vector_subjects(
     ]
     if any(one.irregular for one in subjects):  # irregularities say more
         return subjects
-    return [replace(subjects[0], other_calls=(*unlike, *far_rows)), *subjects[1:]]
+    return [replace(subjects[0], other_calls=tuple(far_rows)), *subjects[1:]]
 
 
 def _read_all(
@@ -374,8 +361,8 @@ def _read_all(
     progress: Progress | None,
     *,
     half: bool,
-) -> tuple[Irregularity, ...]:
-    """Read results at all positions; return how heads with equal vectors differ.
+) -> None:
+    """Read results at all positions.
 
     Four vectors suffice for a row that pairs columns as the sample does. Other rows get all unit
     vectors. So do all rows if values have a ``half`` precision, which hides small entries in sums.
@@ -385,47 +372,27 @@ def _read_all(
     if not half and len({reader.pairing for reader in readers}) == 1:
         probes = PairProbes(readers[0].pairing, dim)
 
-    unlike: list[tuple[int, int]] = []
-
-    def read(rows: Integers, probes: PairProbes | None, heads: int = 4) -> Integers:
+    def read(rows: Integers, probes: PairProbes | None) -> Integers:
         vectors = np.eye(dim, dtype=np.float32) if probes is None else probes.vectors
-        vectors = np.tile(vectors, (1 if probes is None else heads // 4, 1))
         results = function.heads(vectors, places.at(rows))
         unit_rows = [
-            reader.take(rows, result.values[:, :4] if probes else result.values, probes)
+            reader.take(rows, result.values, probes)
             for reader, result in zip(readers, results, strict=True)
         ]
-        several = results if probes and heads > 4 else []
-        for result in several:
-            four = result.values.reshape(rows.size, -1, 4, dim)
-            differing = np.abs(four - four[:, :1]) > ALIKE * (1 + np.abs(four[:, :1]))
-            if differing.any():
-                unlike.append((rows.size, int(places.at(rows)[0])))
         return np.flatnonzero(np.bincount(np.concatenate(unit_rows)))
 
     most_rows = max(1, CELLS // dim**2)
-    heads = (
-        _EQUAL_HEADS
-        if function.form.has_heads and _EQUAL_HEADS * dim * count <= _MOST_EQUAL_VALUES
-        else 4
-    )
-    step = most_rows if probes is None else _rows_at_once(function.form, most_rows, heads * dim)
+    step = most_rows if probes is None else _rows_at_once(function.form, most_rows, 4 * dim)
     for start in range(0, count, step):
         rows = np.arange(start, min(start + step, count))
         whole = probes is None or start == 0 or start + step >= count
         unit_rows = rows[:: max(1, rows.size // most_rows)] if whole else rows[:0]
         if probes is not None:
-            unit_rows = np.concatenate([unit_rows, read(rows, probes, heads)])
-            unit_rows = np.flatnonzero(np.bincount(unit_rows))
+            unit_rows = np.union1d(unit_rows, read(rows, probes))
         for first in range(0, unit_rows.size, most_rows):
             read(unit_rows[first : first + most_rows], None)
         if progress is not None:
             progress(int(rows[-1]) + 1, count)
-    if not unlike:
-        return ()
-    evidence = "in a call of {} rows from position {} on".format(*unlike[0])
-    message = f"{heads} heads hold the same vectors, but some results differ"
-    return (Irregularity(Cause.UNKNOWN, message, evidence),)
 
 
 def _rows_at_once(form: CallForm, most_rows: int, values: int) -> int:
@@ -434,9 +401,6 @@ def _rows_at_once(form: CallForm, most_rows: int, values: int) -> int:
         return min(most_rows, _ROWS_OF_OFFSET)
     return max(1, (_PREFIX if form.from_zero else CELLS) // values)
 
-
-_EQUAL_HEADS, _MOST_EQUAL_VALUES = 12, 1 << 23
-"""Heads that get the same four vectors, and the most values for which this is done."""
 
 _ROWS_OF_OFFSET = 128
 """Rows that are read from one offset; with more, too few offsets would be compared."""

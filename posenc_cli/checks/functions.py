@@ -138,11 +138,6 @@ class FurtherCall(Record):
     unlike: FunctionTask
     first: FunctionTask | None = None
 
-    @property
-    def is_of_attention(self) -> bool:
-        """Whether it asks for a matrix of buckets, as attention does."""
-        return self.tasks[0].form == "buckets" and self.tasks[0].places.ndim > 1
-
 
 class _SettingsReference(Record):
     """Settings for constructing a user's class, under the names that libraries use."""
@@ -292,19 +287,17 @@ def _check_addition(
     """Repeat a call with noise as input, and check that the same values are added to it."""
     if not _has_input(arguments, task):
         return subject
-    without_noise, *tried = [
-        _call_with_noise(called, arguments, task, scale) for scale in (0.0, *_SCALES)
-    ]
-    rows, share = without_noise.values, without_noise.share
-    if all(_nearly_equal(each.values, rows, share) for each in tried):
+    without_noise, noisy = (
+        _call_with_noise(called, arguments, task, scale) for scale in (0.0, _SCALE)
+    )
+    rows, share, size = without_noise.values, without_noise.share, np.abs(noisy.noise)
+    if _nearly_equal(noisy.values, rows, share):
         return replace(subject, notes=(*subject.notes, _SHAPE_ONLY))
-    for each in tried:
-        size = np.abs(each.noise)
-        if not _nearly_equal(each.added, rows, share, size):
-            wrong = accepts(replace(each.loaded, values=each.added))
-            wrong = _with_input(wrong, each.noise, share * float(size.max()))
-            return replace(wrong, notes=(*wrong.notes, _NOT_ADDED))
-    return subject
+    if _nearly_equal(noisy.added, rows, share, size):
+        return subject
+    wrong = accepts(replace(noisy.loaded, values=noisy.added))
+    wrong = _with_input(wrong, noisy.noise, share * float(size.max()))
+    return replace(wrong, notes=(*wrong.notes, _NOT_ADDED))
 
 
 class _NoiseResult(Record):
@@ -359,7 +352,7 @@ def _make_further_calls(
     further: Callable[[], Iterator[FurtherCall]],
 ) -> Any:
     """Return the first wrong subject of further calls, or ``subject`` with notes on them."""
-    notes, made, before = _CallNotes(), called.made, "the first call"
+    notes, made = _CallNotes(), called.made
     adds = _has_input(arguments, task) and _SHAPE_ONLY not in subject.notes
     for suffix, given in _argument_sets(arguments, task):
         for call in further():
@@ -368,7 +361,6 @@ def _make_further_calls(
                 _remake(called, call.tasks[0] if call.tasks[0].settings != task.settings else task)
                 if called.made == made and _shows_nothing(called, given, call):
                     continue
-                _make_first_call(called, given, call)
                 found = _recheck(called, given, subject, call)
             except _IgnoredFormat as error:
                 notes.untested.append(error.message)
@@ -378,17 +370,16 @@ def _make_further_calls(
                     return replace(subject, call=text, misfit=called.reason(error))
                 varied = called.made != made or _changes_number(given, task, call)
                 unvaried = varied and not notes.names(f"{call.text.partition('=')[0]}=")
-                if call.is_of_attention or shaped or call.first or unvaried:
+                of_attention = call.tasks[0].form == "buckets" and call.tasks[0].places.ndim > 1
+                if of_attention or shaped or call.first or unvaried:
                     notes.untested.append(text)
                 notes.refused.append(f"{text} ({called.reason(error)})")
             else:
                 follows = adds or bool(notes.tried) or any(_is_offset(one.name) for one, _ in given)
                 outcome = _outcome(found, subject, call, given, takes_positions=follows)
                 if outcome == "wrong":
-                    after = _earlier_call(called, given, subject, call, before)
-                    return replace(found, call=found.call + text + after)
+                    return replace(found, call=found.call + text)
                 getattr(notes, outcome).append(text)
-            before = text
     notes.untested.extend([subject.untested, *_untested_parts(called, arguments, task, notes)])
     return _with_notes(subject, notes, leaks=adds)
 
@@ -399,20 +390,6 @@ def _changes_number(arguments: Arguments, task: FunctionTask, call: FurtherCall)
         return False
     pairs = ((make(task), make(call.tasks[0])) for _, make in arguments)
     return any(np.ndim(other) == 0 and value != other for value, other in pairs)
-
-
-def _earlier_call(
-    called: CalledFunction, arguments: Arguments, subject: Any, call: FurtherCall, before: str
-) -> str:
-    """Return in words the call ``before`` a wrong one that is right as the first of a process."""
-    if " after " in call.text or not called.renews:
-        return ""
-    called.renew()
-    try:
-        alone = _recheck(called, arguments, subject, call)
-    except InvalidInput:
-        return ""
-    return "" if alone.misfit or not is_right(alone) else f" after {before}"
 
 
 def _remake(called: CalledFunction, task: FunctionTask) -> None:
@@ -530,19 +507,15 @@ def _shows_nothing(called: CalledFunction, arguments: Arguments, call: FurtherCa
     return no_format or not (_has_input(arguments, task) or _is_given_format(arguments))
 
 
-def _make_first_call(called: CalledFunction, arguments: Arguments, call: FurtherCall) -> None:
-    """Make the first call in a new process, if ``call`` needs one."""
-    if call.first is not None:
-        called.renew()
-        _call_values(called, _argument_values(arguments, call.first), call.first)
-
-
 def _recheck(called: CalledFunction, arguments: Arguments, subject: Any, call: FurtherCall) -> Any:
     """Make a further call with noise as input; return its subject, without the noise it contains.
 
     Raises: InvalidInput.
     """
     task = call.tasks[0]
+    if call.first is not None:
+        called.renew()
+        _call_values(called, _argument_values(arguments, call.first), call.first)
     results = [_call_with_noise(called, arguments, each, 1.0) for each in call.tasks]
     first = results[0]
     if _is_given_format(arguments) and unit(first.loaded.dtype) < unit(task.dtype):
@@ -618,8 +591,8 @@ def _is_input(value: Any) -> bool:
 
 _SHAPE_ONLY = "the result does not contain the input; only its shape is used"
 _FIRST_QUERIES = "fewer queries than keys (the function returns scores of the first queries)"
-_SCALES = (1.0, 64.0)
-"""Scales of the noise; one of them reveals whether the input is clipped or scaled."""
+_SCALE = 8.0
+"""Scale of the noise: it reveals whether the input is scaled, or clipped to its usual values."""
 _DROPOUT = "dropout? call .eval() on an instance in the file, and check that instance by name"
 _OTHER_ORDER = "values differ if the batch comes before the positions in the input"
 _NOT_ADDED = "the input is normal noise; posenc compares the result minus the input"
@@ -713,14 +686,6 @@ def _vectors(task: FunctionTask, *, batch: int | None = 0) -> Any:
     return x[0] if batch is None else x.swapaxes(0, batch)
 
 
-def _scores(task: FunctionTask) -> Any:
-    """Return zeros to add to, if scores are asked for. Shape: (sequences, heads, queries, keys)."""
-    if task.form != "scores":
-        return None
-    heads = task.settings.get("heads", 1)
-    return np.zeros((task.sequences, heads, task.query_count, task.length), task.input_dtype)
-
-
 def _of_form(form: str, make: Make) -> Make:
     """Return a function that makes a value only for tasks of a form."""
     return lambda task: make(task) if task.form == form else None
@@ -749,9 +714,15 @@ def _first_position(task: FunctionTask) -> Any:
 
 
 _VALUES: Mapping[str, Make] = {
-    "x": lambda task: _vectors(task) if task.form != "scores" else _scores(task),
+    "x": lambda task: _VALUES["scores"](task) if task.form == "scores" else _vectors(task),
     "grids": lambda task: _vectors(task).reshape(task.sequences, *task.sides, task.width),
-    "scores": _scores,
+    "scores": _of_form(  # (sequences, heads, queries, keys)
+        "scores",
+        lambda task: np.zeros(
+            (task.sequences, task.settings.get("heads", 1), task.query_count, task.length),
+            task.input_dtype,
+        ),
+    ),
     "tokens": lambda task: np.full((task.sequences, task.length), 7, np.int64),  # no padding
     **dict.fromkeys(("q", "k"), _of_form("buckets", lambda task: np.zeros((task.length, 1)))),
     **dict.fromkeys(("positions", "t"), lambda task: task.places),
