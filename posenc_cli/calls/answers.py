@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.frameworks import BY_NAME
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -28,20 +27,6 @@ class Returned(Record):
 
     values: NumberArray
     dtype: str
-
-
-def check_description(answer: dict[str, Any]) -> None:
-    """Refuse a description of a function whose names and defaults are not texts.
-
-    Raises: KeyError or TypeError.
-    """
-    parameters, fields = list(answer["parameters"] or ()), ("name", "kind", "annotation")
-    parameters += [field for given in parameters for field in given.get("fields", ())]
-    texts = [answer["name"], *(given[field] for given in parameters for field in fields)]
-    texts += [given["default"] for given in parameters if given["default"] is not None]
-    known = set(answer["frameworks"]) <= BY_NAME.keys()
-    if not known or not all(isinstance(text, str) for text in texts):
-        raise TypeError
 
 
 def returned_arrays(answer: dict[str, Any], data: bytearray) -> list[Returned]:

@@ -4,7 +4,7 @@ It runs in the user's environment: it needs the standard library of Python 3.8 o
 or torch. Of posenc it needs only ``loading.py``, ``frameworks.py`` and ``calls/onnx.py``, which run
 before it. It knows nothing of encodings: it loads a function, describes its signature, and calls it
 with the arrays of a request. Requests arrive on standard input, and answers leave by a copy of
-standard output; each is a line of JSON and the bytes of arrays. For the function, standard input is
+standard output; each is JSON and the bytes of arrays. For the function, standard input is
 empty, and its output goes to standard error. When the parent ends, this process and its whole
 process group end too.
 """
@@ -40,10 +40,10 @@ if __name__ != "__main__":
 _MOST_RESULTS = 8
 """Most values that a function may return; no rotation returns more."""
 
-
-_KEPT: dict[str, Any] = {}
-"""What a caller keeps between two calls: the arrays and results of the first. ``mode`` is "first"
-or "again" for the next call, as the parent asked."""
+FRAME = b"answer %12d %16d\n"
+"""What precedes an answer: the lengths of its header and of its arrays. Other bytes in the pipe are
+not from this module.
+"""
 
 _RENEWED = 79
 """Exit status of a copy that another replaces."""
@@ -59,75 +59,44 @@ def main(target: str, find: Callable[[str], Any]) -> None:
     end_with_parent(requests.fileno(), answers.fileno())
     greet(answers)
     before = process_resources()
-    function, failure = None, Refused("cannot be loaded")
     try:
         function = load_function(target, find)
     except BaseException as error:
-        failure = load_failure(target, error)
+        exit_if_forked(process)
+        read_request(requests)
+        send(answers, error_report(load_failure(target, error)))
+        return
     exit_if_forked(process)
-    copied = (
-        function is not None
-        and before == process_resources() != []
-        and not stores_process_id(function)
-    )
-    if copied:
+    if before == process_resources() != []:
         become_copy(answers)
-    serve(requests, answers, function, failure, copied=copied)
+    serve(requests, answers, ServedObject(function))
 
 
 def greet(answers: BinaryIO) -> None:
     """Send the first message, with the version of Python."""
-    send(answers, {"id": 0, "python": ".".join(map(str, sys.version_info[:3]))})
+    send(answers, {"python": ".".join(map(str, sys.version_info[:3]))})
 
 
-def serve(
-    requests: BinaryIO, answers: BinaryIO, function: Any, failure: Refused, *, copied: bool
-) -> None:
+def serve(requests: BinaryIO, answers: BinaryIO, served: ServedObject) -> None:
     """Answer requests until the pipe ends, or a request ends or renews this process."""
-    process, loaded = os.getpid(), function
-    # Read a request to its end even if it cannot be answered: the rest would be read as the next.
+    process = os.getpid()
     while True:
         request = read_request(requests)
         if request is None:
             return
         header, data = request
-        if header["do"] == "end":
-            os._exit(0)
-        if header["do"] == "renew" and copied:
-            os._exit(_RENEWED)
-        report: dict[str, Any] = {}
+        if header["do"] in ("end", "renew"):
+            os._exit(_RENEWED if header["do"] == "renew" else 0)
         arrays: list[Any] = []
         try:
-            if function is None:
-                raise failure
-            function, report, arrays = answer_request(function, loaded, header, data)
+            report, arrays = served.answer(header, data)
         except BaseException as error:
             report = error_report(error)
         exit_if_forked(process)
-        send(answers, {"id": header["id"], **report}, arrays)
+        send(answers, report, arrays)
 
 
-def answer_request(
-    function: Any, loaded: Any, header: dict[str, Any], data: bytearray
-) -> tuple[Any, dict[str, Any], list[Any]]:
-    """Return the function for later requests, and the answer to a request.
-
-    "make" replaces the function by an object of the loaded class.
-    """
-    if header["do"] == "make":
-        return make_object(loaded, header), {}, []
-    if header["do"] == "keep":
-        _KEPT["mode"] = header["mode"]
-    if header["do"] == "describe":
-        return function, describe_function(function), []
-    return (
-        (function, *call_function(function, header, data))
-        if header["do"] == "call"
-        else (function, {}, [])
-    )
-
-
-def error_report(error: BaseException) -> dict[str, str]:
+def error_report(error: BaseException) -> dict[str, Any]:
     """Return the answer for an exception.
 
     Refused is an expected fault of the function, another Exception one of posenc, and the rest are
@@ -193,12 +162,6 @@ def process_resources() -> list[list[str]]:
         ]
     except OSError:  # not Linux
         return []
-
-
-def stores_process_id(function: Any) -> bool:
-    """Return whether the module of a function has stored the process id, and may compare it."""
-    kept = getattr(innermost(function), "__globals__", {}).values()
-    return any(type(value) is int and value == os.getpid() for value in list(kept))
 
 
 def become_copy(answers: BinaryIO) -> None:
@@ -314,7 +277,7 @@ def describe_parameter(parameter: inspect.Parameter) -> dict[str, Any]:
         "name": parameter.name,
         "kind": parameter.kind.name,
         "annotation": type_name(parameter.annotation),
-        "default": None if parameter.default is parameter.empty else short_text(parameter.default),
+        "default": None if parameter.default is parameter.empty else repr(parameter.default)[:40],
     }
 
 
@@ -335,19 +298,15 @@ def described_fields(function: Any, annotation: Any) -> dict[str, Any]:
     return {"fields": list(map(describe_parameter, inspect.signature(record).parameters.values()))}
 
 
-def make_object(function: Any, header: dict[str, Any]) -> Any:
+def make_object(function: Any, header: dict[str, Any], data: bytearray) -> Any:
     """Make an object of a class, with a config of transformers if the class needs one."""
-    values = header["values"]
+    _, values, _ = make_arguments(BY_NAME[header["library"]], header, data, [])
     for name, fields in header["configs"].items():
         parameter = inspect.signature(function).parameters[name]
         values[name] = make_config(fields, parameter.annotation)
     for name, fields in header["records"].items():
         record = record_class(function, inspect.signature(function).parameters[name].annotation)
         values[name] = result_of_call(record, fields)
-    for name, attribute in header["attributes"].items():
-        framework, four = BY_NAME[header["library"]], {"shape": [1], "broadcast": [1]}
-        given = {"dtype": "float32", "reshape": [1], **four}
-        values[name] = getattr(array_from_bytes(framework, bytearray(4), given), attribute, None)
     built = result_of_call(function, values)
     if hasattr(built, "training") and callable(getattr(built, "eval", None)):
         built.eval()  # as decoders call modules of torch: without dropout
@@ -410,15 +369,7 @@ def type_name(annotation: Any) -> str:
         return ""
     if isinstance(annotation, type) and not hasattr(annotation, "__origin__"):
         return annotation.__name__
-    return (annotation if isinstance(annotation, str) else short_text(annotation, 200))[:200]
-
-
-def short_text(value: Any, most: int = 40) -> str:
-    """Return the repr of a value, shortened."""
-    try:
-        return repr(value)[:most]
-    except BaseException:
-        return "?"
+    return (annotation if isinstance(annotation, str) else repr(annotation))[:200]
 
 
 def make_arguments(
@@ -458,46 +409,70 @@ def make_arguments(
     return arguments, named, originals
 
 
-def call_function(
-    function: Any, header: dict[str, Any], data: bytearray
-) -> tuple[dict[str, Any], list[Any]]:
-    """Call a function with the arrays of a request; return the formats and bytes of its results.
+class ServedObject:
+    """A function, or a class and its last object, and what a caller keeps of a call."""
 
-    In the report, "made" is the framework of the first array that it returned.
+    def __init__(self, loaded: Any) -> None:
+        self._loaded = self._function = loaded
+        self._kept: dict[str, list[Any]] = {}
+
+    def answer(self, header: dict[str, Any], data: bytearray) -> tuple[dict[str, Any], list[Any]]:
+        """Return the answer to a request, and its arrays."""
+        if header["do"] == "call":
+            return self._call(header, data)
+        if header["do"] == "make":
+            self._function = make_object(self._loaded, header, data)
+        return describe_function(self._function), []
+
+    def _call(self, header: dict[str, Any], data: bytearray) -> tuple[dict[str, Any], list[Any]]:
+        """Call the function with the arrays of a request; return formats and bytes of its results.
+
+        In the report, "made" is the framework of the first array that it returned. The caller keeps
+        arrays and results of a "first" call for the same call "again", and "overwritten" says
+        whether this changed the first results.
+        """
+        framework = BY_NAME[header["library"]]
+        kept = self._kept if header.get("keep") == "again" else {}
+        arguments, named, originals = make_arguments(
+            framework, header, data, kept.get("arrays", [])
+        )
+        values = values_of_call(self._function, header, framework, (arguments, named, originals))
+        results = [as_bytes(value) for value in values]
+        parts = [part for _, part in results]
+        frameworks = [row.name for row in map(framework_of, values) if row]
+        report: dict[str, Any] = {"results": [form for form, _ in results], "made": frameworks[:1]}
+        if kept:
+            before = [bytes(as_bytes(value)[1]) for value in kept["values"]]
+            report["overwritten"] = kept["bytes"] != before
+        if header.get("keep") == "first":
+            arrays = [array for array, *_ in originals]
+            self._kept = {"arrays": arrays, "values": values, "bytes": list(map(bytes, parts))}
+        return report, parts
+
+
+def values_of_call(
+    function: Any, header: dict[str, Any], framework: Framework, given: tuple[Any, Any, Any]
+) -> list[Any]:
+    """Call a function with arguments, and return its values.
+
+    Raises: Refused if it raises an error, changes its input, or returns no values.
     """
-    framework = BY_NAME[header["library"]]
-    mode, kept = _KEPT.pop("mode", ""), _KEPT.get("arrays", [])
-    arguments, named, originals = make_arguments(framework, header, data, kept * (mode == "again"))
+    arguments, named, originals = given
     result = result_of_call(function, named, arguments)
     if inspect.iscoroutine(result):
         result.close()  # else Python warns that nobody awaited it
         raise Refused("is an async function: it must return an array, not a coroutine")
-    if header["in_place"]:
-        values = [arguments[place] for place in header["in_place"]]
-        returned = [part for part in values_of(result) if part is not None]
-        if returned and not same_values(returned, values):
+    values = values_of(result)
+    if header.get("in_place"):
+        left = [arguments[place] for place in header["in_place"]]
+        returned = [part for part in values if part is not None]
+        if returned and not same_values(returned, left):
             raise Refused("returned other values than it wrote into its input", why="left")
-    else:
-        refuse_changed_input(framework, originals)
-        values = values_of(result)
+        return left
+    refuse_changed_input(framework, originals)
     if len(values) > _MOST_RESULTS:
         raise Refused(f"returned {len(values)} values")
-    results = [as_bytes(value) for value in values]
-    framework_of_result = next(filter(None, map(framework_of, values)), None)
-    report = {
-        "results": [form for form, _ in results],
-        "made": framework_of_result.name if framework_of_result else None,
-    }
-    parts = [part for _, part in results]
-    if mode == "again":
-        report["overwritten"] = _KEPT["bytes"] != [
-            bytes(as_bytes(one)[1]) for one in _KEPT["values"]
-        ]
-        _KEPT.clear()
-    elif mode:
-        arrays = [array for array, *_ in originals]
-        _KEPT.update(arrays=arrays, values=values, bytes=list(map(bytes, parts)))
-    return report, parts
+    return values
 
 
 def refuse_changed_input(framework: Framework, originals: list[Any]) -> None:
@@ -531,17 +506,11 @@ def is_unchanged(array: Any, given: Any) -> bool:
 def values_of(result: Any) -> list[Any]:
     """Return the values in a result: those of a tuple, or of a list of arrays."""
     several = isinstance(result, tuple) or (
-        isinstance(result, list) and bool(result) and all(map(has_shape, result))
+        isinstance(result, list)
+        and bool(result)
+        and all(hasattr(value, "shape") for value in result)
     )
     return list(result) if several else [result]
-
-
-def has_shape(value: Any) -> bool:
-    """Return whether a value has a shape, as arrays of any library do."""
-    try:
-        return hasattr(value, "shape")
-    except Exception:
-        return False
 
 
 def same_values(returned: list[Any], left: list[Any]) -> bool:
@@ -638,9 +607,6 @@ def array_bytes(result: Any) -> tuple[dict[str, Any], Any]:
 
 def tensor_bytes(torch: Any, tensor: Any) -> tuple[dict[str, Any], Any]:
     """Return the number format and shape, and the bytes, of a tensor."""
-    if tensor.layout != torch.strided or tensor.device.type == "meta":
-        kind = "without values" if tensor.device.type == "meta" else f"of {tensor.layout}"
-        raise Refused(f"returned a tensor {kind}, not a dense one")
     tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     name = str(tensor.dtype).split(".")[-1]
     dtype = name
@@ -661,10 +627,10 @@ def tensor_bytes(torch: Any, tensor: Any) -> tuple[dict[str, Any], Any]:
 
 def send(answers: BinaryIO, header: dict[str, Any], arrays: Any = ()) -> None:
     """Send an answer; end this process if the pipe is closed."""
+    line = json.dumps(header).encode()
     size = sum(memoryview(part).nbytes for part in arrays)
     try:
-        answers.write(json.dumps({**header, "bytes": size}).encode() + b"\n")
-        for part in arrays:
+        for part in (FRAME % (len(line), size), line, *arrays):
             answers.write(part)
         answers.flush()
     except OSError:
@@ -673,9 +639,5 @@ def send(answers: BinaryIO, header: dict[str, Any], arrays: Any = ()) -> None:
 
 def error_text(error: BaseException) -> str:
     """Return an exception on one line."""
-    try:
-        text = str(error)
-    except BaseException:
-        text = ""
-    name = type(error).__name__
-    return (f"{name}: {text}" if text else name).splitlines()[0][:300]
+    name, text = type(error).__name__, str(error)
+    return (f"{name}: {text}" if text else name).splitlines()[0][:300].strip()
