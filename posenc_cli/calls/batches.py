@@ -99,7 +99,7 @@ class BatchResult(Record):
     @property
     def _call(self) -> MadeCall:
         x, values = (array.reshape(-1, array.shape[3]) for array in (self.x, self.values))
-        return MadeCall(self.places.reshape(-1), x, lambda: values)
+        return MadeCall(self.places.reshape(-1), x, values)
 
     def follows_places(self, reference: Reference) -> bool:
         """Return whether one factor for each pair and position gives all heads.

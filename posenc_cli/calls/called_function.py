@@ -109,9 +109,9 @@ class CalledFunction(ABC):
         self._context, self._keep = context, ""
 
     @property
-    @abstractmethod
     def lives(self) -> bool:
         """Whether it can be called."""
+        return True
 
     @abstractmethod
     def start(self) -> None:
@@ -128,8 +128,7 @@ class CalledFunction(ABC):
         self.end()
         self.start()
 
-    @abstractmethod
-    def end(self) -> None:
+    def end(self) -> None:  # noqa: B027 - only a function of another process has one
         """End the process that runs it, if there is one."""
 
     @abstractmethod
@@ -334,7 +333,7 @@ class CalledFunction(ABC):
         Raises: InvalidInput.
         """
         answer, data = self._exchange_messages(payload, positions=positions)
-        self.returns = next(iter(answer["made"]), None)
+        self.returns = next(iter(answer.get("made", ())), None)
         self.overwritten = answer.get("overwritten", False)
         return returned_arrays(answer, data)
 

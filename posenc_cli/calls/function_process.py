@@ -22,7 +22,6 @@ from posenc_cli import interrupts
 from posenc_cli.calls import worker
 from posenc_cli.calls.called_function import CalledFunction, Crash
 from posenc_cli.calls.interpreter import TOO_OLD, chosen_python, worker_command
-from posenc_cli.calls.onnx import Refused
 from posenc_cli.calls.payloads import Payload
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, quoted_name
 from posenc_cli.transaction import note_code
@@ -223,10 +222,8 @@ class FunctionProcess(CalledFunction):
         except Silence as silence:
             ended = f"is not a Python interpreter that runs: it {_ending_text(silence.ended)}"
             what = "is older than Python 3.8" if silence.ended == TOO_OLD else ended
-        except Lateness:
-            what = "did not start within a minute"
-        except ValueError:
-            what = "is not a Python interpreter"
+        except (Lateness, ValueError):
+            what = "is not a Python interpreter, or did not start within a minute"
         else:
             self._describe()
             return
@@ -297,20 +294,12 @@ class FunctionHere(CalledFunction):
         name = name_of_function(function)
         python, renews = sys.executable, isinstance(function, type)
         super().__init__(name, reference, asked, python=python, context=context, renews=renews)
-        self._given, self._served = function, worker.ServedObject(function)
-
-    @property
-    def lives(self) -> bool:
-        """Whether it can be called."""
-        return True
+        self._given = function
 
     def start(self) -> None:
         """Read the signature of the function, and make a new object of a class."""
         self._served = worker.ServedObject(self._given)
         self._describe()
-
-    def end(self) -> None:
-        """Do nothing: there is no process to end."""
 
     def _exchange_messages(
         self, payload: Payload, *, positions: Integers | None = None
@@ -320,7 +309,7 @@ class FunctionHere(CalledFunction):
             answer, arrays = self._served.answer(
                 json.loads(bytes(line)), bytearray(b"".join(parts))
             )
-        except (Refused, SystemExit) as error:
+        except (Exception, SystemExit) as error:
             answer = worker.error_report(error)
             raise self._error_for_user(answer, payload, positions) from error.__cause__
         return answer, bytearray(b"".join(arrays))

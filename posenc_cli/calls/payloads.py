@@ -35,8 +35,8 @@ _MOST_SCORES = 1 << 25
 class Vectors(Record):
     """Vectors for a call: ``values`` (b, n, h, d), in which axes of length 1 are repeated.
 
-    ``strided`` says what is not adjacent in memory, in a view of a larger array: ``rows``, with the
-    axes in another order, or ``columns``. ``positions`` (p, n) are those of k, if they differ from
+    ``strided`` says what is not adjacent in memory, in a view of a larger array: ``rows`` or
+    ``columns``. ``positions`` (p, n) are those of k, if they differ from
     the call's.
     """
 

@@ -19,6 +19,8 @@ import re
 import select
 import signal
 import sys
+from contextlib import nullcontext
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, Callable
 
@@ -37,9 +39,6 @@ if __name__ != "__main__":
         made_array,
     )
 
-_MOST_RESULTS = 8
-"""Most values that a function may return; no rotation returns more."""
-
 FRAME = b"answer %12d %16d\n"
 """What precedes an answer: the lengths of its header and of its arrays. Other bytes in the pipe are
 not from this module.
@@ -57,8 +56,7 @@ def main(target: str, find: Callable[[str], Any]) -> None:
     requests, answers = open_private_pipes()
     process = os.getpid()
     end_with_parent(requests.fileno(), answers.fileno())
-    greet(answers)
-    before = process_resources()
+    send(answers, {})  # shows that this is a Python
     try:
         function = load_function(target, find)
     except BaseException as error:
@@ -67,14 +65,9 @@ def main(target: str, find: Callable[[str], Any]) -> None:
         send(answers, error_report(load_failure(target, error)))
         return
     exit_if_forked(process)
-    if before == process_resources() != []:
+    if len([*Path("/proc/self/task").glob("*")]) == 1:  # a copy has one thread; Linux only
         become_copy(answers)
     serve(requests, answers, ServedObject(function))
-
-
-def greet(answers: BinaryIO) -> None:
-    """Send the first message, with the version of Python."""
-    send(answers, {"python": ".".join(map(str, sys.version_info[:3]))})
 
 
 def serve(requests: BinaryIO, answers: BinaryIO, served: ServedObject) -> None:
@@ -147,40 +140,22 @@ def end_with_parent(requests: int, answers: int) -> None:
     os._exit(0)
 
 
-def process_resources() -> list[list[str]]:
-    """Return the threads, children and open files of this process; nothing if unknown.
-
-    A copy of a process has one thread and no children, and shares file positions. If loading a
-    function adds to these, the process cannot be copied.
-    """
-    process = Path("/proc/self")
-    try:
-        children = [path.read_text() for path in process.glob("task/*/children")]
-        return [
-            children,
-            *(sorted(map(str, (process / kind).iterdir())) for kind in ("task", "fd")),
-        ]
-    except OSError:  # not Linux
-        return []
-
-
 def become_copy(answers: BinaryIO) -> None:
     """Return in a copy of this process, and in a new copy whenever one ends to be renewed.
 
-    If a copy ends for another reason, this process ends in the same way.
+    A new copy sends an empty answer. If a copy ends for another reason, this process ends in the
+    same way.
     """
     copy = os.fork()
     while copy:
         status = os.waitpid(copy, 0)[1]
         if os.WIFSIGNALED(status):
-            if os.WTERMSIG(status) != signal.SIGKILL:
-                signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
             os.kill(os.getpid(), os.WTERMSIG(status))
         if os.WEXITSTATUS(status) != _RENEWED:
             os._exit(os.WEXITSTATUS(status))
         copy = os.fork()
         if not copy:
-            greet(answers)
+            send(answers, {})
     # This also ends a copy that has left the process group.
     ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
@@ -205,15 +180,12 @@ def load_failure(target: str, error: BaseException) -> Refused:
     """Return why a function cannot be loaded."""
     if isinstance(error, Refused):
         return error
-    if not isinstance(error, ModuleNotFoundError):
-        mistyped = type(error) in (AttributeError, TypeError, SyntaxError, IndentationError)
-        why = "mistyped" if mistyped else "raised"
-        return Refused(f"cannot be loaded ({error_text(error)})", why=why)
-    place = target.rpartition(":")[0]
-    is_target = place == error.name or place.startswith(f"{error.name}.")
-    return Refused(
-        f"cannot be loaded ({error_text(error)})", why="missing" if is_target else "needs"
-    )
+    mistyped = type(error) in (AttributeError, TypeError, SyntaxError, IndentationError)
+    why = "mistyped" if mistyped else "raised"
+    if isinstance(error, ModuleNotFoundError):
+        place = target.rpartition(":")[0]
+        why = "missing" if f"{place}.".startswith(f"{error.name}.") else "needs"
+    return Refused(f"cannot be loaded ({error_text(error)})", why=why)
 
 
 def load_function(target: str, find: Callable[[str], Any]) -> Any:
@@ -233,11 +205,9 @@ def result_of_call(function: Any, named: dict[str, Any], arguments: Any = ()) ->
 
     Raises: Refused if it raises an error.
     """
-    torch = sys.modules.get("torch")
+    torch: Any = sys.modules.get("torch")
     try:
-        if torch is None:
-            return function(*arguments, **named)
-        with torch.no_grad():  # as decoders call
+        with torch.no_grad() if torch else nullcontext():  # as decoders call
             return function(*arguments, **named)
     except Refused:  # from running an ONNX graph
         raise
@@ -364,12 +334,8 @@ def annotations_of(signature: Any) -> list[Any]:
 
 
 def type_name(annotation: Any) -> str:
-    """Return the type that an annotation names, in few characters; "" if there is none."""
-    if annotation is inspect.Parameter.empty:
-        return ""
-    if isinstance(annotation, type) and not hasattr(annotation, "__origin__"):
-        return annotation.__name__
-    return (annotation if isinstance(annotation, str) else repr(annotation))[:200]
+    """Return the type that an annotation names."""
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 
 def make_arguments(
@@ -388,10 +354,7 @@ def make_arguments(
         array = array_from_bytes(framework, bytearray(chunk), given)
         if kept and given["dtype"].startswith("int"):
             new, array = array, kept[len(originals)]
-            try:
-                array[...] = new
-            except Exception as error:
-                raise Refused("cannot be given positions that change in place") from error
+            array[...] = new
         originals.append((array, chunk, given))
         return array
 
@@ -436,7 +399,11 @@ class ServedObject:
         arguments, named, originals = make_arguments(
             framework, header, data, kept.get("arrays", [])
         )
-        values = values_of_call(self._function, header, framework, (arguments, named, originals))
+        values = values_of(result_of_call(self._function, named, arguments))
+        if places := header.get("in_place"):
+            values = values_left(values, [arguments[place] for place in places])
+        else:
+            refuse_changed_input(framework, originals)
         results = [as_bytes(value) for value in values]
         parts = [part for _, part in results]
         frameworks = [row.name for row in map(framework_of, values) if row]
@@ -450,29 +417,16 @@ class ServedObject:
         return report, parts
 
 
-def values_of_call(
-    function: Any, header: dict[str, Any], framework: Framework, given: tuple[Any, Any, Any]
-) -> list[Any]:
-    """Call a function with arguments, and return its values.
+def values_left(returned: list[Any], left: list[Any]) -> list[Any]:
+    """Return the values that a function left in its input.
 
-    Raises: Refused if it raises an error, changes its input, or returns no values.
+    Raises: Refused if it returned other values.
     """
-    arguments, named, originals = given
-    result = result_of_call(function, named, arguments)
-    if inspect.iscoroutine(result):
-        result.close()  # else Python warns that nobody awaited it
-        raise Refused("is an async function: it must return an array, not a coroutine")
-    values = values_of(result)
-    if header.get("in_place"):
-        left = [arguments[place] for place in header["in_place"]]
-        returned = [part for part in values if part is not None]
-        if returned and not same_values(returned, left):
-            raise Refused("returned other values than it wrote into its input", why="left")
-        return left
-    refuse_changed_input(framework, originals)
-    if len(values) > _MOST_RESULTS:
-        raise Refused(f"returned {len(values)} values")
-    return values
+    returned = [value for value in returned if value is not None]
+    parts = [(as_bytes(one), as_bytes(other)) for one, other in zip(returned, left)]
+    if any(one[0] != other[0] or bytes(one[1]) != bytes(other[1]) for one, other in parts):
+        raise Refused("returned other values than it wrote into its input", why="left")
+    return left
 
 
 def refuse_changed_input(framework: Framework, originals: list[Any]) -> None:
@@ -492,15 +446,20 @@ def refuse_changed_input(framework: Framework, originals: list[Any]) -> None:
 
 def is_unchanged(array: Any, given: Any) -> bool:
     """Return whether a function left an array unchanged."""
-    framework = framework_of(given)
     try:
-        if framework is not None and framework.name == "torch":
+        if is_tensor(given):
             return bool(sys.modules["torch"].equal(array, given))
         import numpy
 
         return bool(numpy.array_equal(as_numpy(array)[0], as_numpy(given)[0]))
     except Exception:  # on another device
         return False
+
+
+def is_tensor(value: Any) -> bool:
+    """Return whether a value is an array of torch."""
+    framework = framework_of(value)
+    return framework is not None and framework.name == "torch"
 
 
 def values_of(result: Any) -> list[Any]:
@@ -513,12 +472,6 @@ def values_of(result: Any) -> list[Any]:
     return list(result) if several else [result]
 
 
-def same_values(returned: list[Any], left: list[Any]) -> bool:
-    """Return whether a function returned the same values that it left in its input."""
-    parts = [(as_bytes(one), as_bytes(other)) for one, other in zip(returned, left)]
-    return all(one[0] == other[0] and bytes(one[1]) == bytes(other[1]) for one, other in parts)
-
-
 def array_from_bytes(
     framework: Framework, data: bytearray | memoryview, given: dict[str, Any]
 ) -> Any:
@@ -526,40 +479,29 @@ def array_from_bytes(
 
     torch makes its arrays itself, because NumPy may be missing; others make theirs from NumPy's.
 
-    Raises: Refused if the framework cannot make such an array.
+    Raises: what the framework raises if it cannot make such an array.
     """
     of_torch = framework.name == "torch"
-    try:
-        if of_torch:
-            import torch as xp
-        else:
-            import numpy as xp
-        bits = given["dtype"] == "bfloat16" and not of_torch
-        stored = getattr(xp, "uint16" if bits else given["dtype"])
-        whole = xp.frombuffer(data, dtype=stored).reshape(given["shape"])
-        if given["broadcast"] != given["shape"]:
-            values, whole = whole, xp.ones(given["broadcast"], dtype=stored)
-            whole[...] = values
-        whole = with_strides(xp, whole.reshape(given["reshape"]), given.get("strided"))
-        if of_torch or framework.name == "numpy":
-            return whole
-        return made_array(framework, whole, given["dtype"])
-    except Exception as error:
-        words = f"cannot be given arrays of {framework.name} here"
-        raise Refused(f"{words} ({error_text(error)})", why="own") from error
+    xp = import_module("torch" if of_torch else "numpy")
+    bits = given["dtype"] == "bfloat16" and not of_torch
+    stored = getattr(xp, "uint16" if bits else given["dtype"])
+    whole = xp.frombuffer(data, dtype=stored).reshape(given["shape"])
+    if given["broadcast"] != given["shape"]:
+        values, whole = whole, xp.ones(given["broadcast"], dtype=stored)
+        whole[...] = values
+    whole = with_strides(xp, whole.reshape(given["reshape"]), given.get("strided"))
+    if of_torch or framework.name == "numpy":
+        return whole
+    return made_array(framework, whole, given["dtype"])
 
 
 def with_strides(xp: Any, whole: Any, strided: str | None) -> Any:
-    """Return an array, or a view with its values in which axes or ``columns`` are not adjacent."""
+    """Return an array, or a view of a wider one in which rows or ``columns`` are not adjacent."""
     if not strided:
         return whole
-    if strided == "columns":
-        view = xp.ones((*whole.shape, 2), dtype=whole.dtype)[..., 0]
-    else:
-        axes, columns = range(len(whole.shape) - 1), whole.shape[-1]
-        wide = xp.ones((*reversed(whole.shape[:-1]), 2 * columns), dtype=whole.dtype)
-        permuted = getattr(xp, "permute", xp.transpose)  # torch's, NumPy's
-        view = permuted(wide[..., :columns], (*reversed(axes), len(axes)))
+    columns = whole.shape[-1]
+    wide = xp.ones((*whole.shape[:-1], 2 * columns), dtype=whole.dtype)
+    view = wide[..., ::2] if strided == "columns" else wide[..., :columns]
     view[...] = whole
     return view
 
@@ -572,10 +514,9 @@ def as_bytes(result: Any) -> tuple[dict[str, Any] | None, Any]:
     if result is None:
         return None, b""
     try:
-        framework = framework_of(result)
-        if framework is not None and framework.name == "torch":
-            return tensor_bytes(sys.modules["torch"], result)
-        return array_bytes(result)
+        return (
+            tensor_bytes(sys.modules["torch"], result) if is_tensor(result) else array_bytes(result)
+        )
     except Refused:
         raise
     except Exception as error:

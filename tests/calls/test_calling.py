@@ -88,7 +88,6 @@ def test_right_functions_pass_however_they_are_written(body, check):
             "changed its positions, which the next layer reads",
         ),
         ("def f(): return 1", "raised TypeError"),
-        ("async def f(x, p): return good(x, p)", "is an async function"),
         ("def f(x, p): return f(x, p)", "raised RecursionError"),
         ("f = 3", "not a function"),
         ("raise RuntimeError('at import')", "cannot be loaded (RuntimeError: at import)"),
@@ -571,7 +570,7 @@ def test_a_worker_that_has_no_function_says_why_and_ends():
     with worker("absent_for_sure:f") as process:
         out, err = process.communicate(ASKED)
     hello, answer = answers_in(out)
-    assert hello["python"].startswith("3.")
+    assert hello == {}
     assert (answer["why"], err) == ("missing", b"")
 
 

@@ -193,7 +193,7 @@ def test_other_pythons_run_the_worker(python, tmp_path):
         timeout=PATIENCE,
     )
     hello, answer = answers_in(done.stdout)
-    assert hello["python"].startswith("3.")
+    assert hello == {}
     assert answer["parameters"][0] == {
         "name": "s",
         "kind": "POSITIONAL_OR_KEYWORD",
