@@ -95,6 +95,7 @@ class Exchange:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._pipes = self._process.stdin, self._process.stdout
+        self._into, self._from = (pipe.fileno() for pipe in self._pipes)
         for pipe in self._pipes:
             os.set_blocking(pipe.fileno(), False)
             with contextlib.suppress(AttributeError, OSError):  # only Linux has larger pipes
@@ -105,12 +106,12 @@ class Exchange:
 
         Raises: Silence, Lateness.
         """
-        rest, pipe = memoryview(data), self._pipes[0].fileno()
+        rest = memoryview(data)
         while rest:
             try:
-                rest = rest[os.write(pipe, rest) :]
+                rest = rest[os.write(self._into, rest) :]
             except BlockingIOError:
-                self._wait_for(pipe, select.POLLOUT, deadline)
+                self._wait_for(self._into, select.POLLOUT, deadline)
             except OSError:
                 raise self._silence() from None
 
@@ -130,13 +131,13 @@ class Exchange:
 
         Raises: Silence, Lateness.
         """
-        data, pipe = bytearray(count), self._pipes[1].fileno()
+        data = bytearray(count)
         rest = memoryview(data)
         while rest:
             try:
-                read = os.readv(pipe, [rest])
+                read = os.readv(self._from, [rest])
             except BlockingIOError:
-                self._wait_for(pipe, select.POLLIN, deadline)
+                self._wait_for(self._from, select.POLLIN, deadline)
                 continue
             if not read:
                 raise self._silence()
@@ -252,14 +253,16 @@ class FunctionProcess(CalledFunction):
         self, payload: Payload, *, positions: Integers | None = None
     ) -> tuple[dict[str, Any], bytearray]:
         seconds = min(SECONDS, _SECONDS_AFTER_HANG) if self._hung else SECONDS
-        deadline, kind = time.monotonic() + seconds, InvalidInput
+        deadline = time.monotonic() + seconds
+        kind = InvalidInput
         assert self._exchange is not None
         try:
             for part in payload.message():
                 self._exchange.send(part, deadline=deadline)
             answer, data = self._exchange.answer(deadline=deadline)
         except Lateness:
-            self._hung, kind = True, Crash
+            self._hung = True
+            kind = Crash
             what = f"gave no answer within {seconds:g} seconds"
         except Silence as silence:
             what = _ending_text(silence.ended)
