@@ -334,7 +334,9 @@ def annotations_of(signature: Any) -> list[Any]:
 
 
 def type_name(annotation: Any) -> str:
-    """Return the type that an annotation names."""
+    """Return the type that an annotation names; "" if there is none."""
+    if annotation is inspect.Parameter.empty:
+        return ""
     return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 
