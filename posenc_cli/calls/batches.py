@@ -115,7 +115,7 @@ class BatchResult(Record):
     @property
     def _call(self) -> MadeCall:
         x, values = (array.reshape(-1, array.shape[3]) for array in (self.x, self.values))
-        return MadeCall(self.places.reshape(-1), x, lambda: values)
+        return MadeCall(self.places.reshape(-1), x, values)
 
 
 class BatchCall:

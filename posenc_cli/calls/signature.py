@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc_cli.calls.roles import HEAD_SIZES, IRRELEVANT, UNSUPPORTED, roles_of
-from posenc_cli.frameworks import BY_NAME
 from posenc_cli.records import Record
 
 
@@ -28,14 +27,8 @@ class NamedParameter(Record):
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> NamedParameter:
-        """Return the parameter that the worker describes.
-
-        Raises: KeyError or TypeError for an invalid description.
-        """
+        """Return the parameter that the worker describes."""
         fields = tuple(map(cls.of, given.get("fields", ())))
-        named = all(isinstance(given[field], str) for field in ("name", "kind", "annotation"))
-        if not (named and isinstance(given["default"], str | None)):
-            raise TypeError
         return cls(given["name"], given["kind"], given["default"], given["annotation"], fields)
 
     @property
@@ -112,13 +105,8 @@ class Signature(Record):
 
     @classmethod
     def of(cls, answer: dict[str, Any]) -> Signature:
-        """Return the signature that the worker describes.
-
-        Raises: KeyError or TypeError for an invalid description.
-        """
+        """Return the signature that the worker describes."""
         parameters = answer["parameters"]
-        if not {*answer["frameworks"]} <= BY_NAME.keys():
-            raise TypeError
         return cls(
             str(answer["name"]),
             bool(answer["is_class"]),

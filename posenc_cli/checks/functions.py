@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
-from posenc_cli.calls.call_form import Argument, CallForm
+from posenc_cli.calls.call_form import Argument
 from posenc_cli.calls.called_function import CalledFunction, WrongShape
 from posenc_cli.calls.function_process import called_function
 from posenc_cli.calls.function_trial import ALIKE, UNSTEADY
@@ -763,7 +763,7 @@ def _payload(called: CalledFunction, arguments: Given, dtype: str) -> tuple[Payl
         Argument("", given.name, None if place < count else given.name)
         for place, (given, _) in enumerate(arguments)
     )
-    payload = Payload(CallForm(named, library, 1), in_place=False)
+    payload = Payload(library=library)
     for argument, (given, value) in zip(named, arguments, strict=True):
         if dtype == "bfloat16" and _is_input(value):
             payload.add(argument, payload.array(bits_of_bfloat16(value)) | {"dtype": dtype})
