@@ -12,6 +12,7 @@ import numpy as np
 
 from posenc_cli.diagnosis.defects import (
     ENOUGH,
+    SCATTERS,
     TIES,
     TURNS,
     Defect,
@@ -310,6 +311,8 @@ def amplitude_cause(sample: Sample) -> Explanation | None:
     if amplitude in (right, 0.0):
         return None
     sizes = np.abs(sample.factors[sample.seen])  # (cells,)
+    if abs(amplitude - right) <= SCATTERS * np.subtract(*np.percentile(sizes, [95, 5])):
+        return None  # truncated values differ by as little
     # One amplitude, up to the roundings of cosine, sine and factor.
     if np.mean(np.abs(sizes - amplitude) <= 8 * sample.tolerance.floor) < ENOUGH:
         return None

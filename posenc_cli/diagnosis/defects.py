@@ -299,7 +299,7 @@ TIES = 0.1
 """Share of the entries of few rows that an emulated rounding may miss. At ties it may round the
 other way."""
 
-_SCATTERS = 1.5
+SCATTERS = 1.5
 """Multiple of the amplitudes' scatter by which their median must differ from the reference. Entries
 that were truncated toward zero have smaller amplitudes, but by less than that."""
 
@@ -316,4 +316,4 @@ def amplitude_of(sample: Sample, *, floor: float) -> float:
         return right if max(right - least, most - right) <= floor else (least + most) / 2
     amplitude = float(np.median(sizes))
     scatter = float(np.subtract(*np.percentile(sizes, [95, 5])))
-    return right if abs(amplitude - right) <= max(2 * floor, _SCATTERS * scatter) else amplitude
+    return right if abs(amplitude - right) <= max(2 * floor, SCATTERS * scatter) else amplitude
