@@ -80,6 +80,15 @@ class RowCoordinates(Record):
 
     where: Callable[[Sample], Reals | Integers]
 
+    @classmethod
+    def shifted(cls, by: float) -> RowCoordinates:
+        """Return the rows' own positions or coordinates, shifted."""
+        return cls(
+            lambda sample: np.asarray(
+                sample.reference.angle_positions(sample.positions) + by, np.float64
+            )
+        )
+
 
 class Defect(Record):
     """Changes to the reference's factors, at most one of each kind; each kind has its own cause.

@@ -161,12 +161,7 @@ def _shifted_positions(e: Rotated) -> Iterator[Change]:
         text = f"positions are shifted by {offset:+g}"
         if along is not None:
             text = lines_text(dict.fromkeys(sorted({*along.axes}), (1.0, offset)), along)
-        yield _defect_change(text, "", Defect(moved=RowCoordinates(partial(_shifted, by=offset))))
-
-
-def _shifted(sample: Sample, by: float) -> RealRows:
-    """Return the positions or coordinates of rows, shifted."""
-    return np.asarray(sample.reference.angle_positions(sample.positions) + by, np.float64)
+        yield _defect_change(text, "", Defect(moved=RowCoordinates.shifted(offset)))
 
 
 def _usual_moves(e: Rotated, context: int) -> Iterator[Change]:
