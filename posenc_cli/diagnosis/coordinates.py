@@ -82,13 +82,18 @@ def _other_axes(sample: Sample, own: Integers) -> Iterator[tuple[str, Integers, 
     """Yield other axes of pairs: a description, the axes, and the frequencies.
 
     First come other values of one parameter, then the axes that pairs follow in the sample, without
-    a description.
+    a description. The last are the axes in another order, each with its own pairs and frequencies.
     """
     right = sample.reference.frequencies
     yield from _other_parameters(sample.reference)
     followed = _followed_axes(sample, own)
     if followed is not None:
         yield "", followed, right
+    blocks = {int(axis): np.flatnonzero(own == axis) for axis in own}
+    for order in itertools.permutations(blocks):
+        pairs = np.concatenate([blocks[axis] for axis in order])
+        text = f"pairs follow axes in the order {order}, not {tuple(blocks)}"
+        yield text, own[pairs], right[pairs]
 
 
 def _other_parameters(reference: Reference) -> Iterator[tuple[str, Integers, Reals]]:
