@@ -287,17 +287,19 @@ def _check_addition(
     """Repeat a call with noise as input, and check that the same values are added to it."""
     if not _has_input(arguments, task):
         return subject
-    without_noise, noisy = (
-        _call_with_noise(called, arguments, task, scale) for scale in (0.0, _SCALE)
-    )
-    rows, share, size = without_noise.values, without_noise.share, np.abs(noisy.noise)
-    if _nearly_equal(noisy.values, rows, share):
+    without_noise, *tried = [
+        _call_with_noise(called, arguments, task, scale) for scale in (0.0, *_SCALES)
+    ]
+    rows, share = without_noise.values, without_noise.share
+    if all(_nearly_equal(each.values, rows, share) for each in tried):
         return replace(subject, notes=(*subject.notes, _SHAPE_ONLY))
-    if _nearly_equal(noisy.added, rows, share, size):
-        return subject
-    wrong = accepts(replace(noisy.loaded, values=noisy.added))
-    wrong = _with_input(wrong, noisy.noise, share * float(size.max()))
-    return replace(wrong, notes=(*wrong.notes, _NOT_ADDED))
+    for each in tried:
+        size = np.abs(each.noise)
+        if not _nearly_equal(each.added, rows, share, size):
+            wrong = accepts(replace(each.loaded, values=each.added))
+            wrong = _with_input(wrong, each.noise, share * float(size.max()))
+            return replace(wrong, notes=(*wrong.notes, _NOT_ADDED))
+    return subject
 
 
 class _NoiseResult(Record):
@@ -591,8 +593,8 @@ def _is_input(value: Any) -> bool:
 
 _SHAPE_ONLY = "the result does not contain the input; only its shape is used"
 _FIRST_QUERIES = "fewer queries than keys (the function returns scores of the first queries)"
-_SCALE = 8.0
-"""Scale of the noise: it reveals whether the input is scaled, or clipped to its usual values."""
+_SCALES = (1.0, 64.0)
+"""Scales of the noise; one of them reveals whether the input is clipped or scaled."""
 _DROPOUT = "dropout? call .eval() on an instance in the file, and check that instance by name"
 _OTHER_ORDER = "values differ if the batch comes before the positions in the input"
 _NOT_ADDED = "the input is normal noise; posenc compares the result minus the input"
