@@ -118,14 +118,14 @@ def _maps_from(row: int, positions: Integers, read: Integers) -> Iterator[Positi
     shift = int(lags[0])
     if lags.size == 1 and row == 0:
         yield _map_of("shifted", shift=-shift)
-    elif (read[row:] == last).all():
-        # A clamped position is one of the sample's, or between two of them.
-        clamped = row > 0 and positions[row - 1] <= last <= start
-        yield _map_of("end" if clamped else "decoding", start=start, last=last)
     elif lags.size == 1 and shift < start:
         yield _map_of("off from", start=start, shift=-shift)
     elif lags.size == 1 and positions[-1] >= 2 * start:  # otherwise a buffer of that length
         yield _map_of("restart", start=start)
+    elif (read[row:] == last).all():
+        # A clamped position is one of the sample's, or between two of them.
+        clamped = row > 0 and positions[row - 1] <= last <= start
+        yield _map_of("end" if clamped else "decoding", start=start, last=last)
 
 
 def _restarted(positions: Integers, read: Integers) -> Iterator[PositionMap]:

@@ -104,8 +104,8 @@ def changed(values, pair, number):
             "clamped to the 64 pairs, not to the columns",
         ),
         # Nobody was seen to do these: they fail, and nothing false is said.
-        (LLAMA_GIVEN, np.where(TURNS < 4, KEPT / 8, KEPT), "unknown", "values differ in pairs"),
-        (YARN_GIVEN, YARN_OF_BASE, "unknown", "values differ in pairs"),
+        (LLAMA_GIVEN, np.where(TURNS < 4, KEPT / 8, KEPT), "unknown", "have wrong frequencies"),
+        (YARN_GIVEN, YARN_OF_BASE, "unknown", "have wrong frequencies"),
         # Exponents.
         ({}, np.ones(64), RULE, "2i // d is 0"),
         ({}, np.where(PAIRS > 0, 1e-4, 1.0), RULE, "−2i // d is −1"),
@@ -150,8 +150,8 @@ def changed(values, pair, number):
         (YARN_GIVEN, yarn(128, 1e4, 16, slow=1.7), RULE, "beta_slow"),
         (LLAMA_GIVEN, llama3(128, 5e5, 8, high=5.5), RULE, "high_freq_factor is 5.5, not 4"),
         # By no known rule.
-        ({}, np.tile(ladder(64, 1e4), 2), "unknown", "values differ in pairs 1–63 of 64"),
-        ({}, changed(PLAIN, 63, PLAIN[62]), "unknown", "values differ in pair 63 of 64"),
+        ({}, np.tile(ladder(64, 1e4), 2), "unknown", "pairs 1–63 of 64 have wrong frequencies"),
+        ({}, changed(PLAIN, 63, PLAIN[62]), "unknown", "pair 63 of 64 has a wrong frequency"),
         (GEMMA_GLOBAL, ladder(256, 1e4), "scaling-missing", "and the base is 10000"),
     ],
 )
