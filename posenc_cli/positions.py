@@ -452,3 +452,13 @@ def _spans(
             f"{_OPTION} {abbreviated(text)}: at most {FALLING_POSITIONS} positions may count down"
         )
     return tuple(range(number, number + 1) for number in falling)
+
+
+def ordinal(number: int) -> str:
+    """Return an ordinal number.
+
+    >>> [ordinal(n) for n in (2, 3, 4, 11, 22)]
+    ['2nd', '3rd', '4th', '11th', '22nd']
+    """
+    suffix = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if 10 < number % 100 < 14 else suffix}"

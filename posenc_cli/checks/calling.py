@@ -333,7 +333,7 @@ def _vector_subjects(
             ResultReader(
                 reference,
                 places,
-                samples[which],
+                (sample_positions, samples[which]),
                 {
                     "irregular": irregular,
                     "broken": _not_finite(sample_positions, matrices),

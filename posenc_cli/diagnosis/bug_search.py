@@ -10,17 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.diagnosis.defects import (
-    ENOUGH,
-    SCATTERS,
-    TIES,
-    TURNS,
-    Defect,
-    few_rows,
-    holds,
-)
+from posenc_cli.diagnosis.defects import ENOUGH, SCATTERS, TURNS, Defect, few_rows
 from posenc_cli.inference.codes import Cause
-from posenc_cli.inference.frequency_rules import has_amplitude
 from posenc_cli.inference.position_maps import PositionMap
 from posenc_cli.numerics.halves import (
     CUT_BFLOAT16,
@@ -40,6 +31,7 @@ from posenc_cli.rotary.verdict import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from posenc_cli.formulas.declare import Coordinates
     from posenc_cli.inference.fitting import Rotations
     from posenc_cli.inference.frequency_rules import Alternative
     from posenc_cli.inference.reference import Sample
@@ -57,12 +49,6 @@ FACTORS: dict[str, Callable[[float], float]] = {
     "divides, not multiplies": lambda right: 1 / right,
 }
 """Misuses of an attention factor, each with the factor that results from the correct one."""
-
-_ALIKE = 2.0
-"""A defect fits as well as another if its error is at most this many times as large."""
-
-_FEWER = 2
-"""One rounding is the cause if another leaves more than this many times as many entries."""
 
 MOST_RANGES = 6
 """The most ranges of positions or pairs in a sentence."""
@@ -121,86 +107,55 @@ def with_residual(explanation: Explanation, residual: Residual, *, others: int =
     return replace(explanation, evidence=evidence, residual=residual)
 
 
+def with_alternatives(causes: list[Explanation], others: list[Explanation]) -> list[Explanation]:
+    """Return the causes, the first with ``others`` as its possible alternatives."""
+    first, *rest = causes
+    distinct = {other.message: other for other in others if other.message != first.message}
+    return [replace(first, alike=tuple(distinct.values())[:MOST_ALIKE]), *rest]
+
+
+class RotaryBug(Record):
+    """A defect to try, and its explanation."""
+
+    defect: Defect
+    explanation: Explanation | None = None
+
+
 def confirmed_causes(
-    suspect: Suspect,
-    defects: Iterable[Defect],
-    *,
-    alike: int = 0,
-    found: list[Defect] | None = None,
+    suspect: Suspect, bugs: Iterable[RotaryBug], *, alike: int = 0
 ) -> list[Explanation]:
-    """Return the causes of the first defect that reproduces every value.
+    """Return the causes of the first bug that reproduces every value.
 
-    Up to ``alike`` other defects that reproduce them as well are its alternatives. Confirmed
-    defects are added to ``found`` meanwhile.
-    """
-    found = [] if found is None else found
-    confirmed: list[tuple[Defect, Residual]] = []
-    for defect, residual in _confirmed_defects(suspect, defects):
-        found.append(defect)
-        confirmed.append((defect, residual))
-        if len(found) > alike:
-            break
-    return _with_alternatives(suspect, confirmed) if confirmed else []
-
-
-def _with_alternatives(
-    suspect: Suspect, confirmed: list[tuple[Defect, Residual]]
-) -> list[Explanation]:
-    """Return the causes of the likeliest confirmed defect; the others are its alternatives.
-
-    Rules that imply another amplitude than the subject's are not the cause, if others are known.
+    Up to ``alike`` other bugs that reproduce it too become its alternatives. Each bug is tried on a
+    few rows, then on the sample, then on all rows.
     """
     sample = suspect.sample
-    confirmed = [
-        each
-        for each in confirmed
-        if has_amplitude(
-            each[0].frequencies, sample.reference, sample.amplitude, sample.tolerance.floor
-        )
-    ] or confirmed
-    least = min(residual.count for _, residual in confirmed)
-    (defect, residual), *others = sorted(
-        confirmed, key=lambda each: each[1].count > _FEWER * least + 1
-    )
-    causes = list(defect_causes(defect, suspect, residual))
-    if len(causes) > 1 or causes[0].cause == Cause.SCALING_MISSING:
-        return causes  # what implies the same table as missing scaling adds nothing
-    as_good = {
-        why.message: why
-        for other, its_residual in others
-        if its_residual.count == residual.count
-        if its_residual.within <= _ALIKE * residual.within
-        for why in defect_causes(other, suspect, its_residual)
-        if why.message != causes[0].message
-    }
-    return [replace(causes[0], alike=tuple(as_good.values())[:MOST_ALIKE])]
-
-
-def _confirmed_defects(
-    suspect: Suspect, defects: Iterable[Defect]
-) -> Iterator[tuple[Defect, Residual]]:
-    """Yield the defects that explain all rows, with their residuals.
-
-    Each is tried on a few rows, then on the sample, then on all rows.
-    """
-    sample = suspect.sample
+    found: list[list[Explanation]] = []
     few = sample.rows(few_rows(sample.positions))
-    for defect in defects:
-        ties = TIES * few.seen.sum() if defect.rounds else 0
-        if np.count_nonzero(~defect.explained(few)) > ties or not holds(sample, defect):
+    for bug in bugs:
+        if not all(bug.defect.explained(part).all() for part in (few, sample)):
             continue
-        residual = suspect.residual(defect)
-        nearly = defect.rounds and residual.count <= (1 - ENOUGH) * residual.of_entries
-        if residual.whole or nearly:
-            yield defect, residual
+        residual = suspect.residual(bug.defect)
+        if residual.whole:
+            causes = [with_residual(bug.explanation, residual)] if bug.explanation else None
+            found.append(causes or list(defect_causes(bug.defect, suspect, residual)))
+            if len(found) > alike:
+                break
+    return with_alternatives(found[0], [causes[0] for causes in found[1:]]) if found else []
 
 
 def defect_causes(defect: Defect, suspect: Suspect, residual: Residual) -> Iterator[Explanation]:
     """Yield the causes that make up a defect, each with their common residual."""
-    own = defect.explanation
-    causes = [own] if own else list(_causes_of_changes(defect, suspect, residual))
+    causes = list(_causes_of_changes(defect, suspect, residual))
     for cause in causes:
         yield with_residual(cause, residual, others=len(causes) - 1)
+
+
+def joint_cause(defect: Defect, suspect: Suspect, residual: Residual) -> Explanation:
+    """Return one explanation for all causes that make up a defect."""
+    first, *others = _causes_of_changes(defect, suspect, residual)
+    message = " and ".join(cause.message for cause in (first, *others))
+    return with_residual(replace(first, message=message), residual)
 
 
 def _causes_of_changes(
@@ -213,8 +168,21 @@ def _causes_of_changes(
         yield Explanation(cause, message, "every pair matches once this is fixed")
     if defect.frequencies is not None:
         yield _frequency_cause(defect.frequencies, sample)
+    along = sample.reference.coordinates
+    if defect.offset and along is not None:
+        offsets = offsets_text(along, defect.offset, np.array(along.axes))
+        message = f"coordinates are {offsets}"
+        yield Explanation(Cause.POSITION_OFFSET, message, "")
+    elif defect.offset:
+        explained = defect.explained(sample).all(axis=1)
+        first = int(sample.positions[int(np.argmax(explained))])
+        yield Explanation(
+            Cause.POSITION_OFFSET,
+            f"positions are shifted by {defect.offset:+g}",
+            f"position {first} is rotated as {first + defect.offset:.12g}",
+        )
     if isinstance(defect.moved, PositionMap):
-        yield _moved_cause(defect.moved, suspect)
+        yield _moved_cause(defect, defect.moved, suspect)
     yield from _rounding_causes(defect, suspect, residual)
 
 
@@ -257,22 +225,27 @@ def _rounding_causes(defect: Defect, suspect: Suspect, residual: Residual) -> It
         )
 
 
-def _moved_cause(moved: PositionMap, suspect: Suspect) -> Explanation:
+def _moved_cause(defect: Defect, moved: PositionMap, suspect: Suspect) -> Explanation:
     """Explain positions that are rotated as others: how many there are, and the first three.
 
     If the first of them follows exactly the rows of a function's first call, the evidence says so.
     """
-    own = suspect.examination.subject.own.places.at(slice(None))
-    rotated_as = moved.at(own)
-    changed = np.flatnonzero(rotated_as != own)
+    pieces = [
+        (
+            piece.positions,
+            moved.at(piece.positions),
+            defect.explained(piece).all(axis=1) | defect.rounds,
+        )
+        for piece in suspect.pieces()
+    ]
+    own, rotated_as, explained = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
+    changed = np.flatnonzero((rotated_as != own) & explained)
     others = own[changed]
     get = "gets" if others.size == 1 else "get"
     shown = ", ".join(f"{own[row]} as {rotated_as[row]}" for row in changed[:3])
     evidence = f"{others.size} of {own.size} positions {get} the rotation of another: {shown}"
-    where = None
     in_a_row = others.size and changed[-1] - changed[0] == others.size - 1
-    if in_a_row and others.size < own.size:
-        where = Where(f"{others.min()}:{others.max() + 1}", None)
+    where = Where(f"{others.min()}:{others.max() + 1}", None) if in_a_row else None
     first_rows = (suspect.examination.subject.call or {}).get("rows_of_first_call")
     if others.size and first_rows == others.min():
         evidence += f"; the first call had {first_rows} rows"
@@ -283,25 +256,32 @@ def _frequency_cause(rule: Alternative, sample: Sample) -> Explanation:
     right, values = sample.reference.frequencies, rule.frequencies
     evidence = ratio_text(values, sample)
     changed = np.flatnonzero(~np.isclose(values, right, rtol=1e-6, atol=0)).tolist()
+    changed = changed or np.flatnonzero(values != right).tolist()
+    message = rule.message
+    if not message:
+        has = "has a wrong frequency" if len(changed) == 1 else "have wrong frequencies"
+        message = f"{pairs_text(changed, right.size)} {has}, by no known rule"
     if rule.cause == Cause.SCALING_MISSING:
         are = "is" if len(changed) == 1 else "are"
         evidence = f"{pairs_text(changed, right.size)} {are} not scaled: {evidence}"
-    few = 0 < len(changed) <= _FEW_PAIRS * right.size
+    few = 0 < len(changed) <= (_FEW_PAIRS * right.size if rule.message else right.size - 1)
     where = Where(None, as_ranges(np.array(changed))) if few else None
-    return Explanation(rule.cause, rule.message, evidence, where=where)
+    return Explanation(rule.cause, message, evidence, where=where)
 
 
 def ratio_text(frequencies: Reals, sample: Sample) -> str:
     """Describe the pair whose frequency differs most from the reference."""
     right = sample.reference.frequencies
+    changed = ~np.isclose(frequencies, right, rtol=1e-12, atol=0)
     with np.errstate(all="ignore"):
         ratios = np.abs(np.log(np.abs(frequencies / right)))
-    pair = int(np.argmax(np.where(np.isnan(ratios), 0.0, ratios)))
+    known = np.isfinite(ratios) & changed
+    pair = int(np.argmax(np.where(known, ratios, -1.0) if known.any() else changed))
     value, wanted = float(frequencies[pair]), float(right[pair])
-    if not value or not wanted:
+    if changed[pair] and not known[pair]:
         return f"frequency of pair {pair}: {value:.6g}, not {wanted:.6g}"
     shown = distinct_digits(value, wanted)[0]
-    times = distinct_digits(value / wanted, 1.0, digits=4)[0]
+    times = distinct_digits(value / wanted if wanted else math.inf, 1.0, digits=4)[0]
     return f"frequency of pair {pair}: {shown}, {times} times the reference's"
 
 
@@ -341,6 +321,27 @@ def amplitude_cause(sample: Sample) -> Explanation | None:
         size = "large" if ratio > 1 else "small"
         evidence += f"; if q and k both are, logits are {times}× too {size}"
     return Explanation(Cause.ATTENTION_FACTOR, message, evidence)
+
+
+def coordinate_offset(along: Coordinates, offset: float, axis: int) -> str:
+    """Return the offset of coordinates on an axis, in patches if these are not one unit apart."""
+    step = 1 if along.steps is None else along.steps[axis]
+    number = offset / step
+    if step in (1, along.denominator):
+        return f"{number:+.7g}"
+    return f"{number:+.7g} patch{'' if abs(number) == 1 else 'es'}"
+
+
+def offsets_text(along: Coordinates, offset: float, followed: Integers) -> str:
+    """Describe the offset of coordinates on the axes that pairs follow, for "coordinates are …"."""
+    texts: dict[str, list[int]] = {}
+    for axis in np.unique(followed).tolist():
+        texts.setdefault(coordinate_offset(along, offset, axis), []).append(axis)
+    every = len(texts) == 1 and {*followed.tolist()} == {*along.axes}
+    return ", and ".join(
+        f"shifted by {text} on {'every axis' if every else axes_text(axes)}"
+        for text, axes in texts.items()
+    )
 
 
 def axes_text(axes: list[int]) -> str:

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.diagnosis.bug_search import (
+    RotaryBug,
     Suspect,
     as_ranges,
     axes_text,
+    coordinate_offset,
     pairs_text,
 )
 from posenc_cli.diagnosis.defects import Defect, RowCoordinates
@@ -52,7 +54,7 @@ _LARGEST = 512
 """Largest denominator of a slope or an offset: images have no more patches per side."""
 
 
-def axis_bugs(suspect: Suspect) -> Iterator[Defect]:
+def axis_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     """Yield bugs whose pairs follow another axis than their own, or the token number."""
     sample = suspect.sample
     reference, coordinates = sample.reference, sample.reference.coordinates
@@ -75,7 +77,7 @@ def axis_bugs(suspect: Suspect) -> Iterator[Defect]:
         alike = axis_notes(reference, suspect.examination.subject.own.places)
         evidence = "; ".join((evidence, *alike))
         explanation = Explanation(Cause.AXIS, message, evidence, where=where)
-        yield replace(defect, explanation=explanation)
+        yield RotaryBug(defect, explanation)
 
 
 def _other_axes(sample: Sample, own: Integers) -> Iterator[tuple[str, Integers, Reals]]:
@@ -179,7 +181,7 @@ def _exchanges_text(own: Integers, followed: Integers, *, token: int) -> str:
     return ", ".join(f"{names[axis]} instead of {axes_text(own_axes[axis])}" for axis in own_axes)
 
 
-def grid_bugs(suspect: Suspect) -> Iterator[Defect]:
+def grid_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     """Yield bugs that number the tokens of a grid in another order: by columns, in blocks.
 
     The reference must number them in row-major order. Other bugs exchange the sides of the grid.
@@ -200,13 +202,13 @@ def grid_bugs(suspect: Suspect) -> Iterator[Defect]:
     for message, numbers_of in token_orders(sizes):
         numbers = numbers_of(tokens).tobytes()
         if numbers not in tried:
-            yield Defect(moved=PositionMap(message, numbers_of))
+            yield RotaryBug(Defect(moved=PositionMap(message, numbers_of)))
         tried.add(numbers)
     for sides in sorted({*itertools.permutations(sizes)} - {sizes}):
         yield _other_grid_bug(sample.reference, sides)
 
 
-def _other_grid_bug(reference: Reference, sides: tuple[int, ...]) -> Defect:
+def _other_grid_bug(reference: Reference, sides: tuple[int, ...]) -> RotaryBug:
     """Return the bug that a grid has the sides of the right one in another order."""
     given = {name: value for name, value in reference.params.items() if value is not None}
     other = reference.encoding.bound.scheme.bind({**given, "grid": sides}).rotation.waves
@@ -214,7 +216,7 @@ def _other_grid_bug(reference: Reference, sides: tuple[int, ...]) -> Defect:
     assert other.coordinates is not None
     axes = np.array(other.coordinates.axes)
     explanation = Explanation(Cause.POSITION_OFFSET, f"grid is {wrong}, not {right}", "")
-    return Defect(moved=coordinates_on_axes(other.coordinates, axes), explanation=explanation)
+    return RotaryBug(Defect(moved=coordinates_on_axes(other.coordinates, axes)), explanation)
 
 
 def token_orders(
@@ -247,7 +249,7 @@ def token_orders(
         yield f"tokens are ordered in {_BLOCK}×{_BLOCK} blocks, as merged patches are", in_blocks
 
 
-def scaled_coordinate_bugs(suspect: Suspect) -> Iterator[Defect]:
+def scaled_coordinate_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     """Yield bugs that scale or shift the coordinates of wrong rows: normalized, centred, late."""
     sample = suspect.sample
     coordinates = sample.reference.coordinates
@@ -268,8 +270,12 @@ def scaled_coordinate_bugs(suspect: Suspect) -> Iterator[Defect]:
 
 def _line_bug(
     suspect: Suspect, coordinates: Coordinates, lines: dict[int, tuple[float, float]]
-) -> Defect:
+) -> RotaryBug:
     """Return the bug that scales and shifts each axis' coordinates of the wrong rows."""
+    texts: dict[str, list[int]] = {}
+    for axis, line in lines.items():
+        if line != (1.0, 0.0):
+            texts.setdefault(_line_text(line, coordinates, axis), []).append(axis)
     times, off = np.array([lines[axis] for axis in coordinates.axes]).T  # (pairs,) both
 
     def moved(piece: Sample) -> RealRows:
@@ -278,41 +284,25 @@ def _line_bug(
         right = Defect().explained(piece).all(axis=1, keepdims=True)
         return np.where(right, own, own * times + off)
 
+    changes = ", and ".join(f"{text} on {axes_text(of_axes)}" for text, of_axes in texts.items())
     differing = suspect.residual(Defect())
     place = place_text(differing) or "at every position"
-    message, where = lines_text(lines, coordinates), place_of(differing)
+    message, where = f"coordinates are {changes}", place_of(differing)
     explanation = Explanation(Cause.POSITION_OFFSET, message, place, where=where)
-    return Defect(moved=RowCoordinates(moved), explanation=explanation)
-
-
-def lines_text(lines: dict[int, tuple[float, float]], along: Coordinates) -> str:
-    """Return the message on the scale and the offset of each axis' coordinates.
-
-    >>> from posenc_cli.formulas.declare import Coordinates
-    >>> along = Coordinates((0, 1), steps=(1, 2))
-    >>> lines_text({0: (1.0, 1.0), 1: (1.0, -4.0)}, along)
-    'coordinates are shifted by +1 on axis 0, and shifted by -2 patches on axis 1'
-    """
-    texts: dict[str, list[int]] = {}
-    for axis, line in lines.items():
-        if line != (1.0, 0.0):
-            texts.setdefault(_line_text(line, along, axis), []).append(axis)
-    changes = (
-        f"{text} on {'every axis' if len(axes) == len(lines) else axes_text(axes)}"
-        for text, axes in texts.items()
-    )
-    return f"coordinates are {', and '.join(changes)}"
+    return RotaryBug(Defect(moved=RowCoordinates(moved)), explanation)
 
 
 def _line_text(line: tuple[float, float], along: Coordinates, axis: int) -> str:
-    """Describe a scale and an offset, in patches if these are not one unit apart."""
+    """Describe the scale and offset of an axis' coordinates, for "coordinates are …".
+
+    >>> from posenc_cli.formulas.declare import Coordinates
+    >>> along = Coordinates((0, 1), steps=(1, 2))
+    >>> _line_text((2.0, 1.0), along, 0), _line_text((1.0, -4.0), along, 1)
+    ('multiplied by 2 and shifted by +1', 'shifted by -2 patches')
+    """
     times, off = line
-    step = 1 if along.steps is None else along.steps[axis]
-    number = off / step
-    shift = f"shifted by {number:+.7g}"
-    if step not in (1, along.denominator):
-        shift += f" patch{'' if abs(number) == 1 else 'es'}"
-    return " and ".join([f"multiplied by {times:.7g}"] * (times != 1) + [shift] * (off != 0))
+    texts = [f"multiplied by {times:.7g}"] * (times != 1)
+    return " and ".join(texts + [f"shifted by {coordinate_offset(along, off, axis)}"] * (off != 0))
 
 
 def _fitted_lines(wrong: Sample, axes: Integers) -> dict[int, tuple[float, float]]:

@@ -14,8 +14,9 @@ import numpy as np
 from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.frequency_rules import (
     Alternative,
+    Remembered,
+    alternatives,
     likely_alternatives,
-    measured_alternatives,
 )
 from posenc_cli.inference.position_maps import (
     PositionMap,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.inference.fitting import Rotations
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
-    from posenc_cli.rotary.verdict import Explanation
 
 _FEW = 56
 """Rows on which defects are tried first. Those that survive are tried on the whole sample."""
@@ -80,43 +80,39 @@ class RowCoordinates(Record):
 
     where: Callable[[Sample], Reals | Integers]
 
-    @classmethod
-    def shifted(cls, by: float) -> RowCoordinates:
-        """Return the rows' own positions or coordinates, shifted."""
-        return cls(
-            lambda sample: np.asarray(
-                sample.reference.angle_positions(sample.positions) + by, np.float64
-            )
-        )
-
 
 class Defect(Record):
     """Changes to the reference's factors, at most one of each kind; each kind has its own cause.
 
-    ``turn`` is a key of `TURNS`. ``moved`` gives the positions as which rows are rotated. If there
-    is an ``explanation``, it replaces those of the changes. The last four fields name the number
-    format that these values are rounded to.
+    ``turn`` is a key of `TURNS`. ``moved`` gives the positions as which rows are rotated. The last
+    four fields name the number format that these values are rounded to.
     """
 
     frequencies: Alternative | None = None
     turn: str = "right"
+    offset: float = 0
     moved: PositionMap | RowCoordinates | None = None
-    explanation: Explanation | None = None
     positions: str | None = None
     rates: str | None = None
     angles: str | None = None
     cells: str | None = None
 
     @property
-    def rounds(self) -> int:
-        """The number of stages whose rounding it emulates."""
-        return sum(map(bool, (self.positions, self.rates, self.angles, self.cells)))
+    def parts(self) -> int:
+        """Number of changes that it combines."""
+        plain = Defect()
+        return sum(value != getattr(plain, name) for name, value in self.as_dict().items())
+
+    @property
+    def rounds(self) -> bool:
+        """Whether it emulates a rounding."""
+        return bool(self.positions or self.rates or self.angles or self.cells)
 
     def rotated_as(self, sample: Sample) -> Reals:
         """Return the positions as which rows are rotated: (n,), or (n, pairs) with axes."""
         own = sample.reference.angle_positions(sample.positions)
         used = own if self.moved is None else self.moved.where(sample)
-        return np.asarray(used, np.float64)
+        return np.asarray(used + self.offset, np.float64)
 
     def explained(self, sample: Sample) -> Flags:
         """Return which entries of a sample it explains. Shape: (n, pairs)."""
@@ -140,7 +136,7 @@ class Defect(Record):
         used = used.reshape(used.shape[0], -1)
         followed = np.abs(sample.reference.angle_positions(sample.positions)).astype(np.float64)
         followed = followed.reshape(used.shape[0], -1)
-        if self.moved is not None:
+        if self.offset or self.moved is not None:
             followed = np.maximum(followed, np.abs(used))
         exact = self._exact_factors(sample, used)
         if exact is not None:
@@ -169,7 +165,7 @@ class Defect(Record):
         reference, rule = sample.reference, self.frequencies
         if self.rounds or used.size * reference.pairs < _MANY:
             return None
-        if rule is None and self.moved is None:
+        if rule is None and self.moved is None and not self.offset:
             return reference.rotation.at(sample.positions) * (sample.amplitude / reference.scale)
         whole = used.shape[1] == 1 and reference.coordinates is None
         if not whole or (rule is not None and rule.frequencies.ndim > 1):
@@ -200,29 +196,39 @@ TURNS: dict[str, tuple[Callable[[Any], Any], Cause, str]] = {
 
 
 def holds(sample: Sample, defect: Defect) -> bool:
-    """Return whether a defect explains the whole sample, and its wrong entries far better.
-
-    A rounding may miss a few entries, at ties. The error of wrong entries must be at most `_NEARER`
-    times the largest original error. High-frequency pairs have a wide tolerance at far positions.
-    There, many defects would explain one slightly wrong entry, and a number fitted to all others
-    would fail only at that entry.
-    """
+    """Return whether a defect explains the whole sample, including its wrong entries."""
     errors, explained = defect.errors(sample)
-    left, share = np.count_nonzero(~explained), 1.0
-    if defect.rounds:
-        wrong = np.count_nonzero(~Defect().explained(sample))
-        share = _SHARE_IMPROVED
-        if left > (1 - ENOUGH) * np.count_nonzero(sample.seen):
-            return False
-        if not wrong or left > (1 - _LEAST_REDUCTION) * wrong:
-            return False
-    elif left:
+    if not _improves(sample, errors, explained, share=_SHARE_IMPROVED if defect.rounds else 1.0):
         return False
+    if not defect.rounds or not sample.seen.any():
+        return bool(explained.all())
+    unrounded = replace(defect, positions=None, rates=None, angles=None, cells=None)
+    wrong = ~unrounded.explained(sample)
+    left = np.count_nonzero(~explained)
+    return bool(
+        wrong.any()
+        and left <= (1 - ENOUGH) * np.count_nonzero(sample.seen)
+        and left <= (1 - _LEAST_REDUCTION) * np.count_nonzero(wrong)
+    )
+
+
+def _improves(sample: Sample, errors: RealRows, explained: Flags, *, share: float) -> bool:
+    """Return whether a defect explains at least half of the wrong entries, and far better.
+
+    For the given ``share`` of these, the error must be at most `_NEARER` times the largest original
+    error.
+
+    High-frequency pairs have a wide tolerance at far positions. There, many defects would explain
+    one slightly wrong entry, and a number fitted to all others would fail only at that entry.
+    """
     deviation, right = Defect().errors(replace(sample, amplitude=sample.reference.scale))
-    improved = ~right & explained
-    if not improved.any():
+    if right.all():
         return True
-    return bool(np.quantile(errors[improved], share) <= _NEARER * deviation[~right].max())
+    explained_wrong = explained[~right]
+    if 2 * np.count_nonzero(explained_wrong) < explained_wrong.size:
+        return False
+    far = np.quantile(errors[~right][explained_wrong], share)
+    return bool(far <= _NEARER * deviation[~right].max())
 
 
 def few_rows(positions: Integers) -> Integers:
@@ -245,61 +251,114 @@ def likely_defects(
     chosen = few_rows(sample.positions)
     fewest = sample.rows(chosen[:: -(-chosen.size // _FEWEST)])
     for defect in _defects(sample, rotations, fewest, found):
-        needless = found and defect.rounds > max(found[0].rounds, 1)
-        if not needless and not (
-            defect.rounds and defect.explained(fewest).mean() < _FEWEST_EXPLAINED
-        ):
+        rounds = defect.rounds and defect.frequencies is None
+        if not (rounds and defect.explained(fewest).mean() < _FEWEST_EXPLAINED):
             yield defect
 
 
-def _likely_rules(rules: Iterable[Alternative], fewest: Sample) -> Iterator[Defect]:
-    """Yield the defect of each rule that explains some of the fewest rows or pairs completely.
+def _with_rules(plain: Defect, rules: Iterable[Alternative], fewest: Sample) -> Iterator[Defect]:
+    """Yield a defect combined with each rule that the fewest rows do not rule out.
 
-    Rules are tried in batches.
+    Rules are tried in batches. A rule must explain some rows, or some pairs, completely; with a
+    rounding, enough entries.
     """
     seen = fewest.seen.any(axis=0)  # (pairs,)
     rules = iter(rules)
     while batch := list(itertools.islice(rules, _BATCH)):
         stacked = np.stack([rule.frequencies for rule in batch])[:, None]  # (rules, 1, pairs)
-        together = Defect(frequencies=replace(batch[0], frequencies=stacked))
+        together = replace(plain, frequencies=replace(batch[0], frequencies=stacked))
         explained = together.explained(fewest)  # (rules, n, pairs)
-        rows = explained.all(axis=2).mean(axis=1)
-        pairs = (explained.all(axis=1) & seen).sum(axis=1)
-        good = (rows >= _FEWEST_ROWS) | (pairs >= min(2, int(seen.sum())))
+        if plain.rounds:
+            good = explained.mean(axis=(1, 2)) >= _FEWEST_EXPLAINED
+        else:
+            rows = explained.all(axis=2).mean(axis=1)
+            pairs = (explained.all(axis=1) & seen).sum(axis=1)
+            good = (rows >= _FEWEST_ROWS) | (pairs >= min(2, int(seen.sum())))
         for index in np.flatnonzero(good):
-            yield Defect(frequencies=batch[index])
+            yield replace(plain, frequencies=batch[index])
 
 
 def _defects(
     sample: Sample, rotations: Rotations | None, fewest: Sample, found: Sequence[Defect]
 ) -> Iterator[Defect]:
     plain = Defect()
+    offsets = _likely_offsets(sample)
     yield from (replace(plain, turn=turn) for turn in ("still", "backward", "swapped"))
+    yield from (replace(plain, offset=offset) for offset in offsets)
     yield from (replace(plain, moved=positions) for positions in position_maps(sample))
     yield from (replace(plain, positions=coarse) for coarse in (*HALVES, "float32"))
     # Otherwise the tolerance allows for such a rounding.
     if sample.tolerance.floor < unit("float16") * sample.amplitude:
         yield from (replace(plain, cells=coarse) for coarse in COARSE)
-    yield from _likely_rules(likely_alternatives(sample.reference), fewest)
+    likely = likely_alternatives(sample.reference)
+    rules = Remembered(alternatives(sample.reference, rotations))
+    yield from _with_rules(plain, likely, fewest)
     if not found:  # a known rule explains more than a number that is read off
-        measured = _likely_rules(measured_alternatives(sample.reference, rotations), fewest)
-        yield from itertools.takewhile(lambda _: not found, measured)
-    for stages in _ROUNDED_TOGETHER:
-        yield from (replace(plain, **dict.fromkeys(stages, half)) for half in HALVES)
+        yield from _with_rules(plain, (rule for rule in rules if rule.read_off), fewest)
+    yield from (_rounding_defect(stages, half) for half in HALVES for stages in _STAGES)
+    if not any(defect.parts <= 1 for defect in found):
+        yield from _several_changes(fewest, offsets, likely, rules)
 
 
-_STAGES = ("positions", "rates", "angles", "cells")
-_ROUNDED_TOGETHER = (
-    ("angles",),
-    *itertools.combinations(_STAGES, 2),
-    *itertools.combinations(_STAGES, 3),
-    _STAGES,
+def _several_changes(
+    fewest: Sample,
+    offsets: list[float],
+    likely: Iterable[Alternative],
+    rules: Iterable[Alternative],
+) -> Iterator[Defect]:
+    """Yield defects of two or more changes, one of which may be a rule."""
+    plain = Defect()
+    for turn, offset in itertools.product(("backward", "swapped"), offsets):
+        yield replace(plain, turn=turn, offset=offset)
+    yield from _with_rules(replace(plain, turn="backward"), rules, fewest)
+    yield from _with_rules(replace(plain, turn="swapped"), rules, fewest)
+    for half in HALVES:
+        for stages in (*_STAGES, "positions", "rates"):
+            yield replace(_rounding_defect(stages, half), cells=half)
+        yield from _with_rules(replace(plain, rates=half), likely, fewest)
+        yield from _with_rules(replace(plain, positions=half), rules, fewest)
+    for offset in _COMMON_OFFSETS[:4]:
+        yield from _with_rules(replace(plain, offset=offset), rules, fewest)
+
+
+_STAGES = (
+    "angles",
+    "positions rates angles",
+    "positions angles",
+    "positions rates",
+    "rates angles",
 )
-"""Stages of the computation that are rounded to one format together, the fewest first.
+"""Stages of the computation of angles that are rounded to one format together."""
 
-Reports are huggingface/candle#3520, huggingface/transformers#29285 and cactus-compute/cactus#688.
-"""
 
+def _rounding_defect(stages: str, kind: str) -> Defect:
+    return replace(Defect(), **dict.fromkeys(stages.split(), kind))
+
+
+_COMMON_OFFSETS = (1, -1, 2, -2, 3, 4)
+"""Common offsets of positions, the most common first."""
+
+
+def _likely_offsets(sample: Sample) -> list[float]:
+    """Return likely offsets of positions: read off low-frequency pairs, then common ones."""
+    likely: list[float] = []
+    right = sample.reference.frequencies
+    slow = np.flatnonzero(right > 0)[-8:]
+    if slow.size:
+        angles = np.angle(sample.factors[:, slow])
+        own = sample.reference.angle_positions(sample.positions)
+        own_angles = (own[:, None] if own.ndim == 1 else own[:, slow]) * right[slow]  # (n, slow)
+        for sign in (1, -1):
+            errors = np.angle(np.exp(1j * (sign * angles - own_angles))) / right[slow]
+            known = errors[np.isfinite(errors)]
+            middle = float(np.median(known)) if known.size else 0.0
+            if abs(middle) < 2**53:
+                likely += [round(middle), round(middle, 2), round(middle) + 1, round(middle) - 1]
+    return [offset for offset in dict.fromkeys((*likely, *_COMMON_OFFSETS)) if offset]
+
+
+ALIKE = 2.0
+"""A defect fits as well as another if its error is at most this many times as large."""
 
 _FEWEST_CONFIRMING = 3
 """Entries that must share a number read off them: one gives it, and two confirm it."""
@@ -326,3 +385,17 @@ def amplitude_of(sample: Sample, *, floor: float) -> float:
     amplitude = float(np.median(sizes))
     scatter = float(np.subtract(*np.percentile(sizes, [95, 5])))
     return right if abs(amplitude - right) <= max(2 * floor, SCATTERS * scatter) else amplitude
+
+
+def same_defect(defect: Defect, other: Defect) -> bool:
+    """Return whether two defects have the same changes, with nearly the same frequencies.
+
+    Rules that were not read off the sample are the same only if their messages are.
+    """
+    a, b = defect.frequencies, other.frequencies
+    if a is None or b is None:
+        return defect == other
+    if a.cause != b.cause or replace(defect, frequencies=b) != other:
+        return False
+    near = bool(np.allclose(a.frequencies, b.frequencies, rtol=1e-4, atol=1e-12))
+    return near and (a.read_off or b.read_off or a.message == b.message)

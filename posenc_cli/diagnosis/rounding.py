@@ -6,19 +6,30 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from posenc_cli.diagnosis.bug_search import Suspect, confirmed_causes
+from posenc_cli.diagnosis.bug_search import RotaryBug, Suspect, confirmed_causes
 from posenc_cli.diagnosis.defects import Defect
 from posenc_cli.inference.codes import Cause
+from posenc_cli.inference.frequency_rules import Alternative
 from posenc_cli.inference.tolerance import HALF_RULES, SINGLE_FUNCTIONS, Tolerance, unit
 from posenc_cli.numerics.halves import on_grid
 from posenc_cli.records import replace
+from posenc_cli.rotary.drift import SCATTER, Fault
 from posenc_cli.rotary.verdict import Examination, Explanation, Residual
 
 if TYPE_CHECKING:
-    from posenc_cli.rotary.drift import Fault
+    from collections.abc import Iterator
+
     from posenc_cli.rotary.subject import Subject
 
 _SIZES_OF_ANY = 2  # such as 0 and the attention factor, if nothing rotates
+
+
+def restricted_to_rounding(suspect: Suspect) -> Suspect:
+    """Return the suspect with a tolerance of only a few roundings of each angle."""
+    tolerance = replace(
+        suspect.sample.tolerance, per_angle=SCATTER * suspect.examination.reference.scale
+    )
+    return with_tolerance(suspect, tolerance)
 
 
 def with_tolerance(suspect: Suspect, tolerance: Tolerance) -> Suspect:
@@ -41,13 +52,13 @@ def precision_causes(suspect: Suspect) -> list[Explanation]:
     roundings = subject.own.roundings
     finest = Tolerance.of("float64", dtype=subject.dtype, roundings=roundings, amplitude=scale)
     functions = (SINGLE_FUNCTIONS + roundings * unit("float32")) * scale
-    defects = [
-        Defect(rates=rates, angles=angles)
+    bugs = [
+        RotaryBug(Defect(rates=rates, angles=angles))
         for rates, angles in (("float32", None), (None, "float32"), ("float32", "float32"))
     ]
     for tolerance in (finest, replace(finest, floor=finest.floor + functions)):
         strict = with_tolerance(suspect, tolerance)
-        causes = [] if strict.residual(Defect()).whole else confirmed_causes(strict, defects)
+        causes = [] if strict.residual(Defect()).whole else confirmed_causes(strict, bugs)
         if causes:
             return causes
     return [_unexplained_lack(examination, residual)]
@@ -116,3 +127,18 @@ def stored_wider_cause(half: str, subject: Subject, *, others: bool) -> Explanat
         f"every value is a {half} number; {right} within that rounding",
         half,
     )
+
+
+def other_frequencies_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
+    """Yield the bug of frequencies by no known rule: those of the wrong pairs at every position."""
+    rotations, right = suspect.rotations, suspect.sample.reference.frequencies
+    if (
+        rotations is None
+        or rotations.axes is not None
+        or rotations.frequencies.shape != right.shape
+    ):
+        return
+    sound = Defect().explained(suspect.sample).all(axis=0)  # (pairs,)
+    rates = np.where(sound, right, rotations.frequencies)
+    if not sound.all() and np.isfinite(rates).all() and (rates >= 0).all():
+        yield RotaryBug(Defect(frequencies=Alternative(Cause.UNKNOWN, "", rates)))

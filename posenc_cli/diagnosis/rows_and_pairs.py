@@ -13,23 +13,26 @@ import numpy as np
 
 from posenc_cli.diagnosis.bug_search import (
     MOST_RANGES,
+    RotaryBug,
     Suspect,
     as_ranges,
+    axes_text,
     pairs_text,
 )
-from posenc_cli.diagnosis.defects import Defect, RowCoordinates
+from posenc_cli.diagnosis.defects import ENOUGH, Defect, RowCoordinates
 from posenc_cli.formulas.context_extension.scaled import dynamic_base, rope_dynamic
 from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.frequency_rules import Alternative
-from posenc_cli.positions import range_texts
+from posenc_cli.inference.position_maps import PositionMap, shown_positions
+from posenc_cli.positions import ordinal, range_texts
 from posenc_cli.records import replace
 from posenc_cli.rotary.verdict import Examination, Explanation, Residual, Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.inference.reference import Sample
-    from posenc_cli.numerics.arrays import RealRows
+    from posenc_cli.inference.reference import Reference, Sample
+    from posenc_cli.numerics.arrays import Flags, Integers, RealRows
     from posenc_cli.rotary.findings import Survey
 
 _HUGE = 1e12
@@ -41,7 +44,7 @@ MEANING = (
 )
 
 
-def own_length_bugs(suspect: Suspect) -> Iterator[Defect]:
+def own_length_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     """Yield the bug of dynamic NTK that each row has the base of its own length.
 
     Decoding token by token with a cache of rotated keys gives such rows
@@ -68,7 +71,37 @@ def own_length_bugs(suspect: Suspect) -> Iterator[Defect]:
         "as with cached keys that are not rotated again while the sequence grows",
     )
     rule = Alternative(Cause.FREQUENCY_RULE, "", plain[0])
-    yield Defect(frequencies=rule, moved=RowCoordinates(moved), explanation=explanation)
+    defect = Defect(frequencies=rule, moved=RowCoordinates(moved))
+    yield RotaryBug(defect, explanation)
+
+
+def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
+    """Yield the bug that positions are rotated as others, by no known rule."""
+    if shown_positions(suspect.sample)[1].mean() < ENOUGH:
+        return
+
+    def used(piece: Sample) -> Integers:
+        """Return the positions as which the rows of a piece are rotated."""
+        used = piece.positions.copy()
+        wrong = np.flatnonzero(~Defect().explained(piece).all(axis=1))
+        if wrong.size:
+            read, explained = shown_positions(piece.rows(wrong))
+            shown = explained.all(axis=1)
+            used[wrong[shown]] = read[shown]
+        return used
+
+    pieces = [(piece.positions, used(piece)) for piece in suspect.pieces()]
+    own, read = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
+    moved = own[own != read]
+    if not moved.size or (read < 0).any():
+        return  # positions are not negative
+    order = np.argsort(own, kind="stable")
+    message = (
+        f"{moved.size} of {own.size} positions get the rotation of another position, first at "
+        f"{moved[0]}"
+    )
+    lookup = PositionMap(message, lambda p: read[order[np.searchsorted(own, p, sorter=order)]])
+    yield RotaryBug(Defect(moved=lookup))
 
 
 def unknown_cause(suspect: Suspect) -> Explanation:
@@ -83,7 +116,8 @@ def unknown_cause(suspect: Suspect) -> Explanation:
         f"differ{'s' * (wrong.count == 1)}, by up to {largest:.2g}: most at position {position}, "
         f"pair {pair}"
     )
-    return Explanation(Cause.UNKNOWN, f"values differ {place}", evidence, where=place_of(wrong))
+    message = f"values differ {place}{_axes_note(wrong.pairs, reference)}"
+    return Explanation(Cause.UNKNOWN, message, evidence, where=place_of(wrong))
 
 
 def place_text(wrong: Residual) -> str:
@@ -98,6 +132,9 @@ def place_text(wrong: Residual) -> str:
 
 def _rows_text(wrong: Residual) -> str:
     positions = wrong.positions
+    steps = np.unique(np.diff(positions))
+    if steps.size == 1 and positions.size > 2 and steps[0] > 1:
+        return f"at every {ordinal(int(steps[0]))} position from {positions[0]} on"
     runs = range_texts(positions.tolist())
     if len(runs) == 1 and positions.size > 1 and positions[-1] == wrong.last:
         return f"from position {positions[0]} on"
@@ -116,6 +153,19 @@ def place_of(wrong: Residual) -> Where | None:
         rows = as_ranges(wrong.positions) if few else None
     pairs = None if wrong.pairs.all() else as_ranges(np.flatnonzero(wrong.pairs))
     return Where(rows, pairs) if rows or pairs else None
+
+
+def _axes_note(pairs: Flags, reference: Reference) -> str:
+    """Return the axes whose pairs these are, as the end of a sentence.
+
+    Empty if they are only some of the pairs of an axis, or all pairs of all axes.
+    """
+    along = reference.coordinates
+    if along is None or along.oblique or pairs.all():
+        return ""
+    own = np.array(along.axes)
+    axes = np.unique(own[pairs])
+    return f": {axes_text(axes.tolist())}" if (np.isin(own, axes) == pairs).all() else ""
 
 
 def missing_values(suspect: Suspect, survey: Survey) -> Explanation:

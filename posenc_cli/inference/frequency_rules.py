@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -30,12 +30,13 @@ from posenc_cli.inference.candidates import (
     is_number,
     proposal_of,
     rotary_proposals,
+    schemes_of,
     usual_values,
 )
 from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.rates import Rates
 from posenc_cli.numerics.halves import COARSE, round_to_half
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -67,16 +68,37 @@ _MOST_CHANGED = 3
 four, a ramp can fit any frequencies."""
 
 
+Recalled = TypeVar("Recalled")
+
+
+class Remembered(Generic[Recalled]):
+    """An iterable over an iterator that can be repeated; each item is computed once, on demand.
+
+    >>> squares = Remembered(n * n for n in range(3))
+    >>> next(iter(squares)), list(squares), list(squares)
+    (0, [0, 1, 4], [0, 1, 4])
+    """
+
+    def __init__(self, items: Iterable[Recalled]) -> None:
+        self._items = iter(items)
+
+    def __iter__(self) -> Iterator[Recalled]:
+        self._items, again = itertools.tee(self._items)
+        return again
+
+
 class Alternative(Record):
     """Frequencies (pairs,) that a subject may have, with their cause and message.
 
-    ``params`` are parameters of the reference's scheme that give them, perhaps with
+    ``read_off`` says that they were measured on the subject, so that agreement with it confirms
+    nothing. ``params`` are parameters of the reference's scheme that give them, perhaps with
     another amplitude; None for other rules.
     """
 
     cause: Cause
     message: str
     frequencies: Reals
+    read_off: bool = False
     params: Mapping[str, Any] | None = None
 
 
@@ -103,9 +125,19 @@ def changed_frequencies(reference: Reference, **changed: Any) -> Reals | None:
 
 
 def base_of(reference: Reference) -> float | None:
-    """Return the base of the reference's frequency ladder; None if it states none."""
+    """Return the base of the reference's frequency ladder; None if it has none.
+
+    A scheme with several conventions may derive its base from them.
+    """
     given = reference.params.get("base")
-    return None if given is None else float(given)
+    if given is not None or "base" not in reference.params:
+        return None if given is None else float(given)
+    own = changed_frequencies(reference)
+    for base in (10_000.0, 100.0):
+        values = changed_frequencies(reference, base=base)
+        if own is not None and values is not None and np.array_equal(values, own):
+            return base
+    return None
 
 
 def ladder_base(frequencies: Reals) -> float:
@@ -123,27 +155,29 @@ def number_text(value: float) -> str:
     return f"{value:.7g}" if value < 1e7 else f"{value:g}"
 
 
+def alternatives(reference: Reference, rotations: Rotations | None) -> Iterator[Alternative]:
+    """Yield frequencies that the subject may have instead, likeliest first.
+
+    Frequencies equal to the reference's are left out. ``rotations`` are the nearest to the subject,
+    and suggest more rules.
+    """
+    suggested = () if rotations is None else _suggested_by_rates(reference, rotations)
+    yield from _distinct_alternatives(reference, likely_alternatives(reference), suggested)
+
+
 @lru_cache(maxsize=4)
-def likely_alternatives(reference: Reference) -> tuple[Alternative, ...]:
+def likely_alternatives(reference: Reference) -> Remembered[Alternative]:
     """Return the likeliest alternatives, so few that none is near a subject by chance."""
-    return tuple(_distinct_alternatives(reference, _likely_rules(reference)))
-
-
-def measured_alternatives(
-    reference: Reference, rotations: Rotations | None
-) -> Iterator[Alternative]:
-    """Yield alternatives that the rotations nearest to a subject suggest, likeliest first."""
-    if rotations is not None:
-        yield from _distinct_alternatives(reference, _suggested_by_rates(reference, rotations))
+    return Remembered(_distinct_alternatives(reference, _likely_rules(reference)))
 
 
 def _distinct_alternatives(
-    reference: Reference, alternatives: Iterable[Alternative]
+    reference: Reference, *several: Iterable[Alternative]
 ) -> Iterator[Alternative]:
     """Yield alternatives that are finite, new, and differ from the reference."""
     right = reference.frequencies
     seen = set()
-    for alternative in alternatives:
+    for alternative in itertools.chain(*several):
         values = alternative.frequencies
         if values.shape != right.shape or not np.isfinite(values).all():
             continue
@@ -172,6 +206,7 @@ def _likely_rules(reference: Reference) -> Iterator[Alternative]:
         yield from _with_values(reference, "base", known)
     yield from _mistakes(reference)
     yield from _other_values(reference)
+    yield from _other_schemes(reference)
     yield from _usual_multiples(reference)
     yield from _alternatives_of(reference, rope, plain[1:])
     inverse = 1 / np.where(right > 0, right, np.nan)
@@ -239,6 +274,22 @@ def _other_values(reference: Reference) -> Iterator[Alternative]:
         yield from _with_values(reference, name, dict.fromkeys(values))
 
 
+def _other_schemes(reference: Reference) -> Iterator[Alternative]:
+    """Yield other schemes with the parameters that they share with the reference."""
+    own, params = reference.encoding.bound.scheme, reference.params
+    if reference.coordinates is not None:
+        return
+    for scheme in schemes_of("rotary"):
+        if scheme.build in (own.build, rope.build):
+            continue
+        shared = {
+            name: value
+            for name, value in params.items()
+            if name in scheme.parameters and value is not None
+        }
+        yield from _alternatives_of(reference, scheme, [shared])
+
+
 def _wrong_exponents(reference: Reference) -> Iterator[Alternative]:
     """Yield ladders with wrong exponents; base^(−2i/d) is right."""
     base = base_of(reference)
@@ -259,6 +310,9 @@ def _wrong_exponents(reference: Reference) -> Iterator[Alternative]:
             2 * (pairs // 2) / rotated,
         ),
     ]
+    if reference.coordinates is not None:
+        one = "all axes share one sequence of frequencies, base^(−2i/d), pair after pair"
+        counted.insert(0, (one, 2 * pairs / rotated))
     if head != rotated:
         whole = f"the exponents divide by the head dim {head}, not the rotary dim {rotated}"
         counted.insert(0, (whole, 2 * pairs / head))
@@ -285,8 +339,9 @@ def _suggested_by_rates(reference: Reference, rotations: Rotations) -> Iterator[
     rates = np.abs(rotations.frequencies)
     if rates.shape != reference.frequencies.shape or not np.isfinite(rates).all():
         return
-    yield from _measured_multiple(reference, rates)
-    yield from _measured_schemes(reference, rates)
+    for rules in (_measured_multiple, _dynamic_ntk_of_length, _measured_schemes):
+        for alternative in rules(reference, rates):
+            yield replace(alternative, read_off=True)
 
 
 def _measured_multiple(reference: Reference, rates: Reals) -> Iterator[Alternative]:
@@ -298,6 +353,26 @@ def _measured_multiple(reference: Reference, rates: Reals) -> Iterator[Alternati
     if 1e-9 < ratio < 1e9 and abs(ratio - 1) > 1e-5:  # the message has six digits
         message = f"all frequencies are {ratio:.6g} times the reference's"
         yield Alternative(Cause.FREQUENCY_RULE, message, right * ratio)
+
+
+def _dynamic_ntk_of_length(reference: Reference, rates: Reals) -> Iterator[Alternative]:
+    """Yield dynamic NTK for the length that scales the base to the base of the rates."""
+    params, base = reference.params, base_of(reference)
+    dynamic = reference.encoding.bound.scheme is rope_dynamic and (rates > 0).all()
+    if not dynamic or base is None or reference.pairs < 2:
+        return
+    limit, factor = params["max_position_embeddings"], params["factor"]
+    scaling, own = (
+        max(ladder_base(ladder) / base, 1) ** (1 - 1 / reference.pairs)
+        for ladder in (rates, reference.frequencies)
+    )
+    length = round(limit / factor * (scaling + factor - 1))
+    frequencies = changed_frequencies(reference, seq_len=length) if length > limit else None
+    if frequencies is not None:
+        message = f"the base is scaled for a length of {length}"
+        if own > 1:
+            message += f", or by the factor {number_text(factor * (scaling - 1) / (own - 1))}"
+        yield Alternative(Cause.FREQUENCY_RULE, message, frequencies)
 
 
 def _measured_schemes(reference: Reference, rates: Reals) -> Iterator[Alternative]:
@@ -334,6 +409,8 @@ def _has_other_frequencies(alternative: Alternative, reference: Reference) -> bo
 
 SHAPE = ("dim", "partial", "layout")
 """Parameters that determine which columns rotate, but not how fast."""
+_SAME_RULE = 1e-9
+"""Relative difference below which two frequencies in float64 follow the same rule."""
 
 
 def alternative_of(
@@ -349,7 +426,7 @@ def alternative_of(
     if frequencies is None:
         return None
     if own:
-        cause, message = _changed_parameters(reference, params)
+        cause, message = _changed_parameters(reference, params, frequencies)
     elif scheme is rope and base_of(reference) is not None:
         cause, message = _without_scaling(reference, float(params["base"]))
     else:
@@ -357,7 +434,9 @@ def alternative_of(
     return Alternative(cause, message, frequencies, params=params if own else None)
 
 
-def _changed_parameters(reference: Reference, params: Mapping[str, Any]) -> tuple[Cause, str]:
+def _changed_parameters(
+    reference: Reference, params: Mapping[str, Any], frequencies: Reals
+) -> tuple[Cause, str]:
     """Return the cause and the message for changed parameters of the reference's scheme."""
     scheme = reference.encoding.bound.scheme
     values = {name: parameter.default for name, parameter in scheme.parameters.items()} | {**params}
@@ -366,6 +445,15 @@ def _changed_parameters(reference: Reference, params: Mapping[str, Any]) -> tupl
         for name, value in values.items()
         if name not in SHAPE and value is not None and value != reference.params[name]
     ]
+    if len(changed) > 1:
+        # Drop parameters that change the amplitude only.
+        changed = [
+            name
+            for name in changed
+            if (other := frequencies_of(scheme, {**values, name: reference.params[name]})) is None
+            or other.shape != frequencies.shape
+            or not np.allclose(frequencies, other, rtol=_SAME_RULE, atol=0)
+        ]
     own = {**reference.params, "base": base_of(reference)}
     cause = Cause.BASE if "base" in changed else Cause.FREQUENCY_RULE
     if not changed:  # the parameters differ only in which columns rotate

@@ -7,7 +7,6 @@ are clamped, restart, stay constant, or have an offset.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,6 +35,13 @@ class PositionMap(Record):
     def where(self, sample: Sample) -> Reals:
         """Return the positions that a sample's angles are multiples of: (n,), or (n, pairs)."""
         return np.asarray(sample.reference.angle_positions(self.at(sample.positions)), np.float64)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both have the same message, which states all numbers of the rule."""
+        return isinstance(other, PositionMap) and other.message == self.message
+
+    def __hash__(self) -> int:
+        return hash(self.message)
 
 
 def _rotated_pairs(sample: Sample) -> Integers:
@@ -102,84 +108,66 @@ def position_maps(sample: Sample) -> Iterator[PositionMap]:
     read, explained = shown_positions(sample)
     shown = explained.all(axis=1)
     if shown.mean() < _READABLE:
+        yield from _maps_from_first_wrong_row(sample)
         return
     order = np.argsort(sample.positions[shown], kind="stable")
     positions, read = sample.positions[shown][order], read[shown][order]
-    moved = np.flatnonzero(positions != read)
-    if moved.size and read.any():
-        yield from _maps_from(int(moved[0]), positions, read)
-        yield from _restarted(positions, read)
+    if (positions < 0).any() or np.array_equal(positions, read):
+        return
+    yield from _clamped_or_shifted(positions, read)
+    yield from _restarted(positions, read)
 
 
-def _maps_from(row: int, positions: Integers, read: Integers) -> Iterator[PositionMap]:
-    """Yield rules by which positions have an offset, or stay constant, from a row on."""
-    start, last = int(positions[row]), int(read[-1])
-    lags = np.unique(positions[row:] - read[row:])
-    shift = int(lags[0])
-    if lags.size == 1 and row == 0:
-        yield _map_of("shifted", shift=-shift)
-    elif lags.size == 1 and shift < start:
-        yield _map_of("off from", start=start, shift=-shift)
-    elif lags.size == 1 and positions[-1] >= 2 * start:  # otherwise a buffer of that length
-        yield _map_of("restart", start=start)
-    elif (read[row:] == last).all():
-        # A clamped position is one of the sample's, or between two of them.
-        clamped = row > 0 and positions[row - 1] <= last <= start
-        yield _map_of("end" if clamped else "decoding", start=start, last=last)
+def _maps_from_first_wrong_row(sample: Sample) -> Iterator[PositionMap]:
+    """Yield rules that may begin at the first wrong row.
 
-
-def _restarted(positions: Integers, read: Integers) -> Iterator[PositionMap]:
-    """Yield the rule that positions are taken modulo a number."""
-    period = int(np.gcd.reduce(positions - read))
-    if period > 1:
-        yield _map_of("buffer", period=period)
+    Without low-frequency pairs, rows show their positions only modulo a wavelength.
+    """
+    right = _explained(sample, sample.positions)[1].all(axis=1)  # (n,)
+    row = int(np.argmin(right))
+    first = int(sample.positions[row])
+    shown = not right.all() and row > 0 and first > 1 and (sample.positions >= 0).all()
+    if shown and sample.positions[row - 1] == first - 1:
+        yield _map_of("end", last=first - 1)
+        yield _map_of("restart", start=first)
+        yield _map_of("buffer", period=first)
 
 
 _MAPS: dict[str, tuple[str, Callable[..., Integers]]] = {
     "rows": (
         "each row is rotated by its number in the array, not by its position",
-        lambda p: np.arange(p.size),
+        lambda p, **_: np.arange(p.size),
     ),
-    "shifted": ("positions are shifted by {shift:+d}", lambda p, shift: p + shift),
+    "one": ("every position is rotated as {last}", lambda p, last, **_: np.full_like(p, last)),
     "end": ("positions are clamped at {last}", lambda p, last, **_: np.minimum(p, last)),
     "restart": (
         "positions restart at {start}, which is rotated as 0",
-        lambda p, start: np.where(p < start, p, p - start),
+        lambda p, start, **_: np.where(p < start, p, p - start),
     ),
     "off from": (
-        "positions from {start} on are shifted by {shift:+d}",
-        lambda p, start, shift: np.where(p < start, p, p + shift),
-    ),
-    "padding": (
-        (
-            "the first {start} positions are rotated as 0, and later ones are shifted by "
-            "-{start}, as with left padding"
-        ),
-        lambda p, start: np.maximum(p - start, 0),
+        "positions from {start} on are shifted by {back:+d}",
+        lambda p, start, shift, **_: np.where(p < start, p, p - shift),
     ),
     "decoding": (
         (
             "every position from {start} on is rotated as {last}, as in decoding steps that ignore "
             "the cache length"
         ),
-        lambda p, start, last: np.where(p < start, p, np.full_like(p, last)),
+        lambda p, start, last, **_: np.where(p < start, p, last),
     ),
     "buffer": (
-        "positions restart every {period}: a buffer or chunk of that length",
-        lambda p, period: p % period,
+        "positions restart every {period}{off}: a buffer or chunk of that length",
+        lambda p, period, shift, **_: p % period + shift,
     ),
 }
 """Rules by name: the message, and the position as which p is rotated."""
 
 
-def _map_of(name: str, **numbers: int) -> PositionMap:
-    """Return a rule of the table with its numbers.
-
-    >>> _map_of("end", last=3).at(np.arange(6)).tolist()
-    [0, 1, 2, 3, 3, 3]
-    """
+def _map_of(name: str, *, shift: int = 0, period: int = 0, **numbers: int) -> PositionMap:
     message, at = _MAPS[name]
-    return PositionMap(message.format(**numbers), partial(at, **numbers))
+    numbers |= {"shift": shift, "period": period, "back": -shift}
+    off = f", shifted by {shift:+d}" if shift else ""
+    return PositionMap(message.format(off=off, **numbers), lambda p: at(p, **numbers))
 
 
 def usual_maps(context: int) -> Iterator[PositionMap]:
@@ -187,7 +175,60 @@ def usual_maps(context: int) -> Iterator[PositionMap]:
     yield _map_of("rows")
     yield _map_of("end", last=context - 1)
     yield _map_of("restart", start=context)
-    yield from (_map_of("off from", start=context, shift=-shift) for shift in (1, -1))
+    yield from (_map_of("off from", start=context, shift=shift) for shift in (1, -1))
     yield from (_map_of("buffer", period=period) for period in dict.fromkeys((512, context)))
-    yield _map_of("padding", start=8)
+    yield _padding_map(8, 0, 8)
     yield _map_of("decoding", start=8, last=0)
+
+
+def _restarted(positions: Integers, read: Integers) -> Iterator[PositionMap]:
+    """Yield the rule that positions are taken modulo a number."""
+    lags = np.unique(positions - read)
+    period = int(np.gcd.reduce(lags - lags[0]))
+    if period > 1 and read.min() >= 0:
+        yield _map_of("buffer", period=period, shift=-int(lags[0]))
+
+
+def _clamped_or_shifted(positions: Integers, read: Integers) -> Iterator[PositionMap]:
+    """Yield rules by which positions stay constant, or have an offset, from some position on."""
+    lags = positions - read
+    last = int(read[-1])
+    tail = _count_equal_at_end(read)
+    if tail == read.size > 1 and last:
+        yield _map_of("one", last=last)
+    if 1 < tail < read.size and not lags[:-tail].any():
+        # A clamped position is one of the sample's, or between two of them.
+        start = int(positions[-tail])
+        name = "end" if positions[-tail - 1] < last <= start else "decoding"
+        yield _map_of(name, start=start, last=last)
+    head = _count_equal_at_end(read[::-1])
+    rest = np.unique(lags[head:])
+    if 1 < head < read.size and rest.size == 1:
+        first, shift = int(read[0]), int(rest[0])
+        start = int(positions[head])
+        if positions[head - 1] <= shift <= start:
+            start = shift  # between two rows of the sample
+        yield _padding_map(start, first, shift, begin=int(positions[0]))
+    moved = np.flatnonzero(lags)
+    beyond = np.unique(lags[moved[0] :])
+    if moved[0] > 0 and beyond.size == 1:
+        start, shift = int(positions[moved[0]]), int(beyond[0])
+        if shift < start or (shift == start and positions[-1] >= 2 * start):
+            yield _map_of("restart" if shift == start else "off from", start=start, shift=shift)
+
+
+def _padding_map(start: int, first: int, shift: int, begin: int = 0) -> PositionMap:
+    off = "" if shift == 0 else f", and later ones are shifted by {-shift:+d}"
+    which = f"the first {start} positions are" if start > 1 else "position 0 is"
+    why = ", as with left padding" if start == shift and not begin else ""
+    if begin:
+        last = start - 1
+        which = f"position {begin} is" if last == begin else f"positions {begin}–{last} are"
+    return PositionMap(
+        f"{which} rotated as {first}{off}{why}", lambda p: np.where(p < start, first, p - shift)
+    )
+
+
+def _count_equal_at_end(values: Integers) -> int:
+    others = np.flatnonzero(values != values[-1])
+    return values.size - (int(others[-1]) + 1 if others.size else 0)

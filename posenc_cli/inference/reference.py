@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from functools import cached_property, lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Coordinates, Rotation, Waves
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.formulas.tables import rotary_placements
-from posenc_cli.inference.turning import LAYOUTS, ColumnPairing
+from posenc_cli.inference.turning import ColumnPairing
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import FLOAT64, DType
 from posenc_cli.numerics.rounding import widen
@@ -160,16 +159,13 @@ class Reference(Record):
     def likely_pairings(self, head: int) -> list[ColumnPairing]:
         """Return the likely pairings of a head's columns in code, the scheme's own first.
 
-        If only the first pairs rotate, code may pair columns within the first columns. It may also
-        rotate a half or a quarter of the columns.
+        If only the first pairs rotate, code may pair columns within the first columns.
         """
         likely = ColumnPairing.likely(self.content.layout, self.pairs, head, self.content.blocks)
         rotated = int(np.count_nonzero(self.frequencies))
         if 0 < rotated < self.pairs and self.frequencies[:rotated].all():
             likely.append(ColumnPairing.of_first_columns(rotated, self.pairs))
-        shares = [share for share in (2, 4) if self.pairs % share == 0]
-        fewer = itertools.product(shares, LAYOUTS)
-        return likely + [ColumnPairing.named(to, self.pairs // share) for share, to in fewer]
+        return likely
 
     def angle_positions(self, positions: Integers, axes: tuple[int, ...] | None = None) -> Integers:
         """Return the positions or coordinates that the angles of pairs are multiples of.

@@ -43,7 +43,7 @@ import math
 from typing import TYPE_CHECKING, Literal
 
 from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES, DType
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals
@@ -162,8 +162,15 @@ class Tolerance(Record):
 
         Stored frequencies have no cosines yet, so their format allows no error.
         """
-        named = f"{rule}: " if rule in HALF_RULES else ""
-        dtype = rounded_to(rule, dtype)
+        if rule in HALF_RULES:
+            plain = cls.of(
+                "auto",
+                dtype=rounded_to(rule, dtype),
+                roundings=roundings,
+                amplitude=amplitude,
+                of_frequencies=of_frequencies,
+            )
+            return replace(plain, reason=f"{rule}: {plain.reason}")
         if of_frequencies and rule in ("float32", "float64", "exact"):
             return cls._of_frequencies(rule, dtype)
         rounding, least = roundings * unit(dtype), roundings * smallest(dtype)
@@ -191,23 +198,23 @@ class Tolerance(Record):
         reason = f"{PER_ANGLE:g} of the angle (float32 products) + {FUNCTIONS:g} (cos and sin)"
         if half:
             reason += f" + {stored}"
-        fixed = float(rule) if isinstance(rule, int | float) else None
-        reason = named + reason if fixed is None else "given"
+        fixed = None if rule == "auto" else float(rule)
+        if fixed is not None:
+            reason = "given"
         return cls(floor, amplitude * PER_ANGLE, reason, fixed, most, drifts=fixed is None)
 
     @classmethod
     def _of_frequencies(cls, rule: str, dtype: str) -> Tolerance:
         """Return the tolerance of stored frequencies, whose rotations posenc computes itself."""
         stored = min(unit(dtype), unit("float32"))
-        share, how = {
-            "exact": (stored, f"each frequency rounded once to {dtype}"),
-            "float64": (
-                stored + DOUBLE_ANGLE,
-                f"each frequency computed in float64, rounded once to {dtype}",
-            ),
-            "float32": (unit("float32"), "each frequency rounded once to float32"),
-        }[rule]
-        return cls(_OWN_ROTATIONS, share, f"{rule}: {how}")
+        if rule == "exact":
+            return cls(_OWN_ROTATIONS, stored, f"exact: each frequency rounded once to {dtype}")
+        if rule == "float64":
+            reason = f"float64: each frequency computed in float64, rounded once to {dtype}"
+            return cls(_OWN_ROTATIONS, stored + DOUBLE_ANGLE, reason)
+        return cls(
+            _OWN_ROTATIONS, unit("float32"), "float32: each frequency rounded once to float32"
+        )
 
     def cells(self, positions: Integers | Reals, frequencies: Reals) -> RealRows:
         """Return the allowed error of each pair at each position.

@@ -130,8 +130,8 @@ class ColumnPairing(Record):
 
         >>> ColumnPairing.named("half", 32).text
         'i and i + 32'
-        >>> ColumnPairing.of_first_columns(2, 4).text
-        'i and i + 2 within the first 4'
+        >>> _unnamed_pairing([0, 1], [3, 2]).text
+        '0 and 3, 1 and 2'
         """
         if self.layout == "interleaved":
             return "2i and 2i+1"
@@ -142,7 +142,11 @@ class ColumnPairing(Record):
         if len(steps) == 1:
             return f"i and i + {steps.pop()}{start}"
         turning = self.second[0] - self.first[0]
-        return f"i and i + {turning} within the first {2 * turning}"
+        if self == ColumnPairing.of_first_columns(turning, self.pairs):
+            return f"i and i + {turning} within the first {2 * turning}"
+        shown = zip(self.first[:3], self.second[:3], strict=True)
+        more = ", …" if self.pairs > 3 else ""
+        return ", ".join(f"{a} and {b}" for a, b in shown) + more
 
 
 def _unnamed_pairing(first: list[int], second: list[int]) -> ColumnPairing:

@@ -46,8 +46,14 @@ if TYPE_CHECKING:
 
     from posenc_cli.inference.codes import FindingName
     from posenc_cli.inference.turning import Progress, SubjectBlock, SubjectRotation
-    from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals
+    from posenc_cli.numerics.arrays import Complexes, ComplexRows, Integers, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
+
+    _MapParts = tuple[ComplexRows, ComplexRows | None]
+    """The parts of a map at some positions: of x, and of x̄ (None: 0)."""
+
+    _PairParts = tuple[Complexes, Complexes | int]
+    """The parts of a map for one pair."""
 
 CURVE_POINTS = 120
 """Largest number of points of the error by position: more than a terminal has columns."""
@@ -81,8 +87,7 @@ class WorstDeviation:
     """The largest deviation, among those above their limits if there are any.
 
     If ``ratio`` is above 1, it is the largest ratio of a deviation to its limit, perhaps at another
-    place; else it is one of the ratios. ``first_wrong`` is the first row with a value above its
-    limit, and ``missing`` counts values that are not finite.
+    place; else it is one of the ratios.
     """
 
     def __init__(
@@ -95,8 +100,7 @@ class WorstDeviation:
     ) -> None:
         self.ratio, self.value, self.allowed = ratio, value, allowed
         self.position, self.pair = position, pair
-        self.row = self.rows = self.missing = 0
-        self.first_wrong: int | None = None
+        self.row = self.rows = 0
 
     def update(
         self,
@@ -110,11 +114,6 @@ class WorstDeviation:
         highest = float(ratios.max())
         highest = math.inf if math.isnan(highest) else highest
         above = highest > 1
-        if above:
-            self.missing += int(np.count_nonzero(~np.isfinite(values)))
-        if above and self.first_wrong is None:
-            first = int(np.argmax((~(ratios <= 1)).any(axis=1)))
-            self.first_wrong = self.rows - positions.size + first
         if math.isnan(self.value) or (self.ratio > 1 and not above):
             return
         index = int(np.argmax(np.where(ratios <= 1, -1.0, values) if above else values))
@@ -166,6 +165,33 @@ class WrongCells:
             self.worst = WorstDeviation(self.units, value, 0.0, position, cell // 2)
 
 
+class ReferenceDeviation(WorstDeviation):
+    """The largest deviation from the reference, and the first ones.
+
+    ``first_wrong`` is the first row with an entry above its limit. ``missing`` counts non-finite
+    entries.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first_wrong: int | None = None
+        self.missing = 0
+
+    def update(
+        self,
+        positions: Integers,
+        values: RealRows,
+        allowed: RealRows,
+    ) -> None:
+        """Add the values (n, pairs) of the next rows; NaN is worse than any number."""
+        wrong = ~(values <= allowed)  # (n, pairs)
+        if wrong.any():
+            if self.first_wrong is None:
+                self.first_wrong = self.rows + int(np.argmax(wrong.any(axis=1)))
+            self.missing += int(np.count_nonzero(~np.isfinite(values)))
+        super().update(positions, values, allowed)
+
+
 class Survey:
     """The results of one pass over a subject, compared with the right factors.
 
@@ -175,7 +201,8 @@ class Survey:
     """
 
     def __init__(self, cells: WrongCells | None = None) -> None:
-        self.reference, self.norm, self.identity = (WorstDeviation() for _ in range(3))
+        self.reference = ReferenceDeviation()
+        self.norm, self.identity = WorstDeviation(), WorstDeviation()
         self.shortest, self.longest = math.inf, 0.0
         self.largest = self.stray = 0.0
         self.errors: list[tuple[int, float]] = []
@@ -295,16 +322,28 @@ def _add_errors(
     result.shares += map(tuple, shares.tolist())
 
 
+class Partner(Record):
+    """The position whose score with the worst one changes most in its pair, and the change.
+
+    ``change`` is None if more than this pair affects the scores, so that only a bound is known.
+    """
+
+    position: int
+    change: float | None
+
+
 class Consistency(Record):
     """The distance of a subject from its nearest rotations, at every position.
 
-    ``stretch`` is the norm of S, and ``longest`` the largest factor on any length.
+    ``partner`` belongs to the worst position, None if everything is within its limit. ``longest``
+    is the largest factor on any length.
     """
 
     rotations: Rotations
     worst: WorstDeviation
     stretch: float
     longest: float
+    partner: Partner | None
 
 
 def consistency(
@@ -332,30 +371,92 @@ def consistency(
     factors_at = _factors_of(rotations, reference)
     other = None
     if mirrored is not None:
-        rest = (factors if mirrors else mirrored) * factors_at(sample.positions).conj()
+        minor = factors if mirrors else mirrored
+        rest = minor * factors_at(sample.positions).conj()
         other = np.where(np.isfinite(rest), rest, 0).mean(axis=0)  # (pairs,)
     worst, longest = WorstDeviation(), 0.0
 
+    def parts(block: SubjectBlock) -> tuple[_MapParts, _MapParts]:
+        """Return the main and other parts of a block, and those of the rotations."""
+        major, minor = without_growth(block, reference), block.mirrored
+        if mirrors and minor is not None:
+            major, minor = minor, major
+        units = factors_at(block.positions)
+        fitted_minor = None if other is None else units * other
+        return (major, minor), (units * rotations.amplitudes, fitted_minor)
+
     with np.errstate(invalid="ignore", over="ignore"):
         for block in rotation.blocks(progress):
-            major, minor = without_growth(block, reference), block.mirrored
-            if mirrors and minor is not None:
-                major, minor = minor, major
-            units = factors_at(block.positions)
+            (major, minor_part), (fitted_major, fitted_minor) = parts(block)
             rest_norm = 0.0 if block.rest is None else block.rest[:, None]
-            sizes = np.abs(major) + (0 if minor is None else np.abs(minor))  # (n, pairs)
+            sizes = np.abs(major) + (0 if minor_part is None else np.abs(minor_part))  # (n, pairs)
             longest = max(longest, float((sizes + rest_norm).max()))
-            missed = np.abs(major - units * rotations.amplitudes) + rest_norm  # (n, pairs)
-            if minor is not None:
-                missed = missed + np.abs(minor - (0 if other is None else units * other))
+            missed = np.abs(major - fitted_major) + rest_norm  # (n, pairs)
+            if minor_part is not None:
+                missed = missed + np.abs(minor_part - (0 if fitted_minor is None else fitted_minor))
             if block.seen is not None:
                 missed = np.where(block.seen, missed, 0.0)
             followed = reference.angle_positions(block.positions, rotations.axes)
             worst.update(block.positions, missed, tolerance.cells(followed, rates))
+    partner = _worst_partner(rotation, parts, worst) if worst.ratio > 1 else None
     stretch = float(np.abs(rotations.amplitudes).max())
     if other is not None:
         stretch += float(np.abs(other).max())
-    return Consistency(rotations, worst, stretch, longest)
+    return Consistency(rotations, worst, stretch, longest, partner)
+
+
+def _worst_partner(
+    rotation: SubjectRotation,
+    parts: Callable[[SubjectBlock], tuple[_MapParts, _MapParts]],
+    worst: WorstDeviation,
+) -> Partner | None:
+    """Return the n, perhaps m itself, whose score with the worst position m is most wrong."""
+
+    def column(parts_of_map: _MapParts) -> _PairParts:
+        major, minor = parts_of_map
+        return major[:, worst.pair], 0 if minor is None else minor[:, worst.pair]
+
+    def read(block: SubjectBlock) -> tuple[_PairParts, _PairParts]:
+        of_block, right = parts(block)
+        return column(of_block), column(right)
+
+    at_worst = rotation.read(np.array([worst.row], np.int64))
+    of_worst, right_of_worst = read(at_worst)
+    known = at_worst.rest is None
+    best: tuple[float, int] | None = None
+    with np.errstate(invalid="ignore", over="ignore"):
+        for block in rotation.blocks():
+            known = known and block.rest is None
+            of_block, right = read(block)
+            changes = sum(
+                np.abs(a - b)
+                for a, b in zip(
+                    _score_parts(of_worst, of_block),
+                    _score_parts(right_of_worst, right),
+                    strict=True,
+                )
+            )
+            if block.seen is not None:
+                changes = np.where(block.seen[:, worst.pair], changes, -1.0)
+            changes = np.where(np.isfinite(changes), changes, -1.0)
+            row = int(np.argmax(changes))
+            if changes[row] > (-1.0 if best is None else best[0]):
+                best = float(changes[row]), int(block.positions[row])
+    return None if best is None else Partner(best[1], best[0] if known else None)
+
+
+def _score_parts(left: _PairParts, right: _PairParts) -> tuple[Complexes, Complexes]:
+    """Return the two parts of A_mᵀ A_n within a dimension pair: of x, and of x̄.
+
+    With A x = z·x + w·x̄, the transpose is z̄·x + w·x̄. The sum of their magnitudes is the norm. It
+    stays the same if z and w are exchanged in both.
+    """
+    z, w = left
+    other_z, other_w = right
+    return (
+        np.conj(z) * other_z + w * np.conj(other_w),
+        np.conj(z) * other_w + w * np.conj(other_z),
+    )
 
 
 def _nearest_rotations(

@@ -75,12 +75,13 @@ class ResultReader:
         self,
         reference: Reference,
         places: PositionRows,
-        returned: Returned,
+        sample: tuple[Integers, Returned],
         other_fields: dict[str, Any],
     ) -> None:
+        positions, returned = sample
         self._reference, self._places, self._dtype = reference, places, returned.dtype
         self._other_fields = other_fields
-        own = pairing_of(returned.values, reference)
+        own = pairing_of(positions, returned.values, reference)
         self.pairing = own
         pairings = [own]
         if own.layout != reference.content.layout and own.pairs == reference.pairs:
@@ -259,15 +260,25 @@ _ROUNDINGS = 2
 the factors, multiplied by an amplitude, another."""
 
 
-def pairing_of(matrices: UnitMatrices, reference: Reference) -> ColumnPairing:
-    """Return the known pairing of columns that explains most of what a function does.
+def pairing_of(
+    positions: Integers,
+    matrices: UnitMatrices,
+    reference: Reference,
+) -> ColumnPairing:
+    """Return a function's pairing of columns: the first known one that explains nearly all.
 
-    The reference's own is kept if the rest is float32 rounding, or no other is nearer.
+    If none does, each column is paired with the one that it mixes with most.
     """
     candidates = reference.likely_pairings(matrices.shape[1])
     finite = np.where(np.isfinite(matrices), matrices, 0)
     strays = [stray(finite, candidate) for candidate in candidates]
     best = int(np.argmin(strays))
+    # This is more than the error of a half precision: no known pairing fits.
+    if strays[best] > 1e-2:
+        by_partners = _by_partners(positions, finite)
+        if by_partners is not None and stray(finite, by_partners) < 0.5 * strays[best]:
+            return by_partners
+    # The reference's own pairing is kept if the rest is float32 rounding, or no other is nearer.
     return candidates[0 if strays[0] <= max(1e-3, 1.001 * strays[best]) else best]
 
 
@@ -280,3 +291,41 @@ def stray(matrices: UnitMatrices, pairing: ColumnPairing) -> float:
     become[:, others] -= sizes[:, None, None] * np.eye(len(others))
     changed = np.linalg.norm(become, axis=(1, 2))
     return float(np.abs(mirrored).max(initial=0) + (rest - passed + changed).max(initial=0))
+
+
+def _by_partners(positions: Integers, matrices: UnitMatrices) -> ColumnPairing | None:
+    """Pair each column with the one that it mixes with most; None if these are not pairs.
+
+    If the function also reorders columns, as position 0 shows, their order in the input counts.
+    """
+    out = _output_columns(positions, matrices)
+    mixing = np.abs(matrices[:, :, out]).max(axis=0)  # (columns, columns)
+    mixing = np.maximum(mixing, mixing.T)
+    np.fill_diagonal(mixing, 0)
+    partners = mixing.argmax(axis=1)
+    # Smaller values are roundings of products that should be 0.
+    moved = [j for j in range(partners.size) if mixing[j, partners[j]] > 1e-6]
+    if not moved or any(partners[partners[j]] != j for j in moved):
+        return None
+    first = [j for j in moved if j < partners[j]]
+    second = [int(partners[j]) for j in first]
+    out_first, out_second = (tuple(out[columns].tolist()) for columns in (first, second))
+    return ColumnPairing(tuple(first), tuple(second), out_first, out_second, None, None)
+
+
+def _output_columns(positions: Integers, matrices: UnitMatrices) -> Integers:
+    """Return the output column of each input column at position 0, which is not rotated."""
+    columns = np.arange(matrices.shape[1])
+    for matrix in np.abs(matrices[positions == 0][:1]):
+        order: Integers = matrix.argmax(axis=1)
+        permuted = np.eye(columns.size)[order]
+        if (
+            np.array_equal(np.sort(order), columns)
+            and np.abs(matrix - permuted).max() < _SAME_COLUMN
+        ):
+            return order
+    return columns
+
+
+_SAME_COLUMN = 1e-2
+"""Largest difference of an unrotated column from the input's, in a half precision."""

@@ -11,6 +11,7 @@ from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.inference.codes import SubjectKind
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.turning import (
+    LAYOUTS,
     ColumnPairing,
     PositionRows,
     SubjectBlock,
@@ -74,11 +75,19 @@ def rotated_subject(
         own = rotation_with(ColumnPairing.named(reference.content.layout, width // 2))
         mismatch = f"the vectors have {width} columns, a head of the reference {reference.head}"
         return Subject(SubjectKind.ROTATED, name, own, None, mismatch, notes=notes)
+    # A likely mistake is to rotate a half or a quarter of the columns.
+    fewer = [
+        ColumnPairing.named(layout, reference.pairs // share)
+        for share in (2, 4)
+        for layout in LAYOUTS
+        if reference.pairs % share == 0
+    ]
+    pairings = [*reference.likely_pairings(width), *fewer]
 
     def before_and_after(rows: SomeRows) -> tuple[NumberArray, NumberArray]:
         return x[rows], y[rows]
 
-    rotations = [rotation_with(pairing) for pairing in reference.likely_pairings(width)]
+    rotations = [rotation_with(pairing) for pairing in pairings]
     own = _likeliest_pairing(rotations, before_and_after)
     if (
         own.pairs != reference.pairs

@@ -14,6 +14,7 @@ from posenc_cli.records import Record, replace
 from posenc_cli.rotary.findings import (
     Consistency,
     Finding,
+    Partner,
     Survey,
     WorstDeviation,
     WrongCells,
@@ -324,14 +325,14 @@ def _relative_finding(
     survey: Survey | None,
     nearest: Consistency | None,
 ) -> Finding:
-    proofs: list[tuple[WorstDeviation, float, float]] = []
+    proofs: list[tuple[WorstDeviation, float, float, Partner | None]] = []
     if survey is not None:
         # The subject equals the reference, which rotates at a constant rate.
-        proofs.append((survey.reference, reference.scale, math.inf))
+        proofs.append((survey.reference, reference.scale, math.inf, None))
     if nearest is not None:
-        proofs.append((nearest.worst, nearest.stretch, nearest.longest))
+        proofs.append((nearest.worst, nearest.stretch, nearest.longest, nearest.partner))
     for proof in proofs:
-        worst, stretch, longest = proof
+        worst, stretch, longest, partner = proof
         value = (2 * stretch + worst.value) * worst.value
         # Python's power raises an error if a number is too large.
         value = min(value, stretch * stretch + longest * longest)
@@ -341,10 +342,11 @@ def _relative_finding(
             break
     if subject.no_map:
         verdict = {"ok": False, "worst": None, "tolerance": None}
-    message = _relative_text(subject, reference, worst, value, ok=verdict["ok"])
-    return Finding(
-        FindingName.RELATIVE, at=_place(worst), message=message, worst_is="bound", **verdict
-    )
+    at = _place(worst)
+    if partner is not None and not verdict["ok"]:
+        at = {"m": worst.position, "n": partner.position, "pair": worst.pair}
+    message = _relative_text(subject, reference, worst, value, partner, ok=verdict["ok"])
+    return Finding(FindingName.RELATIVE, at=at, message=message, worst_is="bound", **verdict)
 
 
 def _relative_text(
@@ -352,6 +354,7 @@ def _relative_text(
     reference: Reference,
     worst: WorstDeviation,
     value: float,
+    partner: Partner | None,
     *,
     ok: bool,
 ) -> str:
@@ -368,9 +371,15 @@ def _relative_text(
     if not math.isfinite(worst.value):
         return f"q·k is NaN or infinite at position {worst.position}, pair {worst.pair}"
     what = "m − n" if reference.coordinates is None else "the offsets along the axes"
+    dependent = f"q·k does not depend on {what} alone"
+    if partner is None or partner.change is None:
+        return (
+            f"{dependent} (error at most {_number_text(value)}, at m = {worst.position}, "
+            f"pair {worst.pair})"
+        )
     return (
-        f"q·k does not depend on {what} alone (error at most {_number_text(value)}, at position "
-        f"{worst.position}, pair {worst.pair})"
+        f"{dependent} (error {_number_text(partner.change)}, at m = {worst.position}, "
+        f"n = {partner.position}, pair {worst.pair}; the table has a bound for all positions)"
     )
 
 

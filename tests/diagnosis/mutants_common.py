@@ -128,7 +128,7 @@ mutant("clamped", "plain", "position-offset", "positions end at 2047",
     remap=lambda p: np.minimum(p, 2047), relative=False)
 mutant("wrapped", "plain", "position-offset", "positions restart at 2048",
     remap=lambda p: p % 2048, relative=False)
-mutant("turned_around", "plain", "unknown", "positions count down",
+mutant("turned_around", "plain", "position-offset|direction", "positions count down",
     remap=lambda p: 4095 - p)
 
 # Precision at each stage.
@@ -151,6 +151,6 @@ mutant("interleaved_backward", "plain", "layout|direction", "layout and directio
     layout="interleaved", sign=-1)
 mutant("interleaved_base", "wide", "layout|base", "layout and base", layout="interleaved",
     inv_freq=ladder(128, 1e4))
-mutant("backward_base", "wide", "unknown", "direction and base", sign=-1,
+mutant("backward_base", "wide", "direction|base", "direction and base", sign=-1,
     inv_freq=ladder(128, 1e4))
 # fmt: on

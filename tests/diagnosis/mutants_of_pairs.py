@@ -211,7 +211,7 @@ mutant("factor_mscale", "deepseek", "attention-factor", "mscale_all_dim ignored"
 mutant("softmax_scale", "plain", "attention-factor", "1/√d multiplied into the tables", scale=1 / 8)
 
 # Scalings.
-mutant("llama3_factor_rounded", "llama3", "unknown", "factor 32, frequencies in bfloat16",
+mutant("llama3_factor_rounded", "llama3", "frequency-rule", "factor 32, frequencies in bfloat16",
     also="inv-freq-precision", inv_freq=llama3(128, 5e5, 32), inv_in="bfloat16")
 
 # Ladders.

@@ -55,11 +55,11 @@ mutant("position_uint8", "plain", "position-offset", "positions in uint8", relat
     remap=lambda p: p.astype(np.uint8))
 mutant("ring", "plain", "position-offset", "a ring buffer of 1000 rows", relative=False,
     remap=lambda p: p % 1000)
-mutant("window", "plain", "unknown", "a window that keeps 4 rows, then turns in 1020",
+mutant("window", "plain", "position-offset", "a window that keeps 4 rows, then turns in 1020",
     relative=False, remap=lambda p: np.where(p < 1024, p, 4 + (p - 4) % 1020))
 mutant("chunks", "plain", "position-offset", "positions start again in each chunk of 512",
     relative=False, remap=lambda p: p % 512)
-mutant("packed", "plain", "unknown", "positions start again at 700 and 1900",
+mutant("packed", "plain", "position-offset", "positions start again at 700 and 1900",
     relative=False, remap=lambda p: p - np.where(p < 700, 0, np.where(p < 1900, 700, 1900)))
 mutant("left_padding", "plain", "position-offset", "7 padded tokens on the left counted", offset=7)
 mutant("cache_offset", "plain", "position-offset", "after 1024 rows each step is at position 0",
@@ -72,7 +72,7 @@ mutant("skipped", "plain", "position-offset", "from row 300 on one position behi
     remap=lambda p: p - (p >= 300))
 mutant("stopped", "plain", "position-offset|no-rotation", "all rows at position 0",
     remap=lambda p: 0 * p)
-mutant("fractional", "plain", "unknown", "positions from a half on", offset=0.5)
+mutant("fractional", "plain", "position-offset", "positions from a half on", offset=0.5)
 
 # Lengths.
 mutant("log_n", "plain", "unknown", "vectors grow as ln(m + 1) / ln 512 from 512 on",
@@ -82,7 +82,7 @@ mutant("log_n", "plain", "unknown", "vectors grow as ln(m + 1) / ln 512 from 512
 mutant("grown_cast", "plain", "unknown",
     "a cache grown after a cast: from row 2048 on frequencies in bfloat16", relative=False,
     **since(2048, "plain", inv_in="bfloat16"))
-mutant("grown_positions", "plain", "unknown", "from row 1024 on positions in bfloat16",
+mutant("grown_positions", "plain", "position-offset", "from row 1024 on positions in bfloat16",
     relative=False, **since(1024, "plain", positions_in="bfloat16"))
 mutant("grown_tables", "plain", "unknown", "from row 2048 on cosines and sines in bfloat16",
     relative=False, **since(2048, "plain", table_in="bfloat16"))
@@ -164,13 +164,13 @@ mutant("interleaved_factor", "yarn", "layout|attention-factor", "layout, and no 
 mutant("interleaved_bfloat16", "plain", "layout|position-precision",
     "layout, and positions in bfloat16", also="layout|position-precision", relative=False,
     layout="interleaved", positions_in="bfloat16")
-mutant("backward_offset", "plain", "unknown",
+mutant("backward_offset", "plain", "direction|position-offset",
     "direction, and positions from 1 on", also="direction|position-offset", sign=-1, offset=1)
-mutant("backward_dropped", "linear", "unknown", "direction, and scaling dropped",
+mutant("backward_dropped", "linear", "direction|scaling-missing", "direction, and scaling dropped",
     also="direction|scaling-missing", sign=-1, inv_freq=ladder(64, 1e4))
 mutant("base_tables", "wide", "base|table-precision", "base, and tables in bfloat16",
     also="base|table-precision", relative=False, inv_freq=ladder(128, 1e4), table_in="bfloat16")
-mutant("base_offset", "wide", "unknown", "base, and positions from 1 on",
+mutant("base_offset", "wide", "base|position-offset", "base, and positions from 1 on",
     also="base|position-offset", inv_freq=ladder(128, 1e4), offset=1)
 mutant("base_clamped", "wide", "unknown", "base, and positions end at 2047",
     also="base|position-offset", relative=False, inv_freq=ladder(128, 1e4),
@@ -178,7 +178,7 @@ mutant("base_clamped", "wide", "unknown", "base, and positions end at 2047",
 mutant("factor_offset", "yarn", "attention-factor|position-offset",
     "no attention factor, and positions from 1 on", also="attention-factor|position-offset",
     scale=1.0, offset=1)
-mutant("dropped_bfloat16", "llama3", "unknown",
+mutant("dropped_bfloat16", "llama3", "scaling-missing|inv-freq-precision",
     "scaling dropped, frequencies in bfloat16", also="scaling-missing|inv-freq-precision",
     inv_freq=ladder(128, 5e5), inv_in="bfloat16")
 mutant("factor_and_frequencies", "yarn", "inv-freq-precision|attention-factor",
@@ -186,7 +186,7 @@ mutant("factor_and_frequencies", "yarn", "inv-freq-precision|attention-factor",
     scale=1.0, inv_in="bfloat16")
 
 # Found by mistakes that were not here.
-mutant("rows_exchanged", "plain", "unknown", "rows 100 and 200 exchanged", relative=False,
+mutant("rows_exchanged", "plain", "position-offset", "rows 100 and 200 exchanged", relative=False,
     remap=lambda p: np.select([p == 100, p == 200], [200, 100], p))
 
 # Columns that should stay.
@@ -235,18 +235,18 @@ mutant("mrope_image_from_zero", "mrope", "position-offset|axis",
     remap=lambda p: along(BLOCKS)(p) - np.where(p < 64, 0, 64)[:, None])
 
 # In float32, as most code computes: rows of far positions err by more than their own angle allows.
-mutant("turned_around_single", "linear", "unknown", "positions count down, in float32",
+mutant("turned_around_single", "linear", "direction", "positions count down, in float32",
     also="position-offset", relative=None, compute=np.float32, remap=lambda p: 4095 - p)
-mutant("striped", "plain", "unknown", "rows dealt to 4 devices, in float32", relative=False,
+mutant("striped", "plain", "position-offset", "rows dealt to 4 devices, in float32", relative=False,
     compute=np.float32, remap=lambda p: p % 1024 * 4 + p // 1024)
-mutant("skipped_often", "wide", "unknown", "a position is skipped after each 128 rows",
+mutant("skipped_often", "wide", "position-offset", "a position is skipped after each 128 rows",
     relative=False, remap=lambda p: p + p // 128)
-mutant("sinks", "plain", "unknown", "a ring buffer of 1004 rows that keeps the first 4",
+mutant("sinks", "plain", "position-offset", "a ring buffer of 1004 rows that keeps the first 4",
     relative=False, remap=lambda p: np.where(p < 4, p, 4 + (p - 4) % 1000))
 mutant("clamped_half", "wide", "position-offset", "positions end at 2047, tables in float16",
     also="table-precision", relative=False, table_in="float16",
     subjects=("tables", "half"), remap=lambda p: np.minimum(p, 2047))
-mutant("positions_infinite", "plain", "unknown",
+mutant("positions_infinite", "plain", "position-precision|position-offset",
     "positions in float16 that end at its largest", also="position-precision|position-offset",
     relative=False, subjects=("tables", "half"), positions="0:64,65400:65700,131000:131072",
     remap=lambda p: np.minimum(p, 65504).astype(np.float16).astype(float))
@@ -261,7 +261,7 @@ mutant("matrix_product", "wide", "unknown",
 mutant("cut_in_turn", "plain", "unknown", "[cos | sin] cut into columns 2i and 2i+1",
     relative=False, mend=lambda c, s: (
         np.concatenate([c, s], 1)[:, ::2], np.concatenate([c, s], 1)[:, 1::2]))
-mutant("tables_empty", "wide", "unknown", "cosines and sines never written: zeros",
+mutant("tables_empty", "wide", "uninitialised", "cosines and sines never written: zeros",
     relative=None, subjects=("tables", "half"), scale=0.0)
 
 # Coordinates that are scaled or shifted.
@@ -284,9 +284,9 @@ mutant("reduced_bfloat16", "plain", "unknown",
     reduce=lambda a: to(np.mod(a, math.tau), "bfloat16").astype(float))
 
 # Rows that share positions, or lie between them.
-mutant("grouped", "plain", "unknown", "4 rows share a position from 600 on",
+mutant("grouped", "plain", "position-offset", "4 rows share a position from 600 on",
     relative=False, remap=lambda p: np.where(p < 600, p, 600 + (p - 600) // 4))
-mutant("nearest_multiple", "plain", "unknown", "positions rounded to multiples of 12",
+mutant("nearest_multiple", "plain", "position-offset", "positions rounded to multiples of 12",
     relative=False, remap=lambda p: np.rint(p / 12).astype(int) * 12)
 mutant("spaced_to_length", "wide", "position-offset|frequency-rule",
     "positions linspace(0, 4096, 4096)", remap=lambda p: p * (4096 / 4095))

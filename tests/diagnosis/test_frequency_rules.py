@@ -13,7 +13,7 @@ import pytest
 from posenc_cli.diagnosis.diagnose import diagnose
 from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.fitting import Rotations
-from posenc_cli.inference.frequency_rules import likely_alternatives, measured_alternatives
+from posenc_cli.inference.frequency_rules import Remembered, alternatives
 from tests.checks import rope
 from tests.diagnosis.textbook import ladder, llama3, ntk, yarn
 
@@ -183,10 +183,9 @@ def test_no_alternative_equals_the_reference_or_another():
     for scheme, given in (("rope", {}), ("rope-yarn", {"factor": 16.0}), ("rope-llama3", {})):
         right = rope.reference(scheme, dim=128, **given)
         rotations = Rotations(right.frequencies * 1.3, np.ones(64, complex), 1)
-        for rules in (likely_alternatives(right), measured_alternatives(right, rotations)):
-            tables = [each.frequencies.tobytes() for each in rules]
-            assert len(set(tables)) == len(tables)
-            assert right.frequencies.tobytes() not in tables
+        tables = [each.frequencies.tobytes() for each in alternatives(right, rotations)]
+        assert len(set(tables)) == len(tables)
+        assert right.frequencies.tobytes() not in tables
 
 
 @pytest.mark.sweep(5)
@@ -195,6 +194,14 @@ def test_no_alternative_equals_the_reference_or_another():
 @pytest.mark.parametrize("scheme", ["rope-linear", "rope-ntk", "rope-yarn", "rope-llama3"])
 def test_parameters_as_large_as_they_may_be_have_alternatives_too(scheme, base, factor):
     right = rope.reference(scheme, dim=8, base=base, factor=factor)
-    for alternative in likely_alternatives(right):
+    for alternative in alternatives(right, None):
         assert np.isfinite(alternative.frequencies).all()
         assert alternative.cause in Cause
+
+
+def test_what_is_remembered_is_made_once():
+    made = []
+    numbers = Remembered(made.append(n) or n for n in range(5))
+    assert next(iter(numbers)) == 0
+    assert made == [0]
+    assert list(numbers) == list(numbers) == made == [0, 1, 2, 3, 4]

@@ -8,7 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from posenc_cli.diagnosis import rows_and_pairs
 from posenc_cli.diagnosis.diagnose import diagnose
+from posenc_cli.inference.position_maps import shown_positions
 from tests.checks import rope
 from tests.diagnosis.textbook import ladder, to
 
@@ -94,7 +96,7 @@ def test_every_second_row_of_another_table_is_unknown_with_its_place():
     odd = (AT % 2 == 1)[:, None]
     (first,) = causes_of(np.where(odd, MISTAKES["base"][0], EXACT))
     assert first.cause == "unknown"
-    assert first.message == "values differ in pairs 1–15 of 16 at 750 of 1500 positions"
+    assert first.message == "values differ in pairs 1–15 of 16 at every 2nd position from 1 on"
 
 
 @pytest.mark.long
@@ -109,8 +111,9 @@ def test_a_pair_that_repeats_another_is_told_and_no_base_is_read_off_it():
     ):
         (first,) = causes
         assert first.cause == "unknown"
-        assert first.message == "values differ in pair 31 of 32 from position 1 on"
-        assert first.where.fields()["pairs"] == "31"
+        assert first.message == "pair 31 of 32 has a wrong frequency, by no known rule"
+        assert "frequency of pair 31: 0.0001778" in first.evidence
+        assert first.where.fields() == {"pairs": "31"}
 
 
 @pytest.mark.slow
@@ -136,6 +139,14 @@ def test_two_runs_of_different_rows_are_unknown_with_their_place():
     values[900:] = MISTAKES["linear"][0][900:]
     (cause,) = causes_of(values)
     assert (cause.cause, cause.where.positions) == ("unknown", "400:1500")
+
+
+def test_values_that_are_no_numbers_are_told_beside_others_that_differ():
+    values = MISTAKES["base"][0].copy()
+    values[17, 3] = complex(np.nan, 0.0)
+    first, second = causes_of(values)
+    assert (first.cause, second.cause) == ("not-a-number", "unknown")
+    assert first.evidence.startswith(f"1 of {ROWS * PAIRS} rotations, first at position 17")
 
 
 @pytest.mark.long
@@ -193,3 +204,31 @@ def test_a_rounding_that_changes_nothing_is_no_cause():
     right = rope.reference("rope-linear", dim=DIM, factor=8.0)
     for why in causes_of(values, right):
         assert "rounded" not in " ".join(each.message for each in (why, *why.alike))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("base", [1e4, 1e12])  # by which the slowest pair hardly turns
+def test_positions_turned_as_any_others_are_counted_and_reproduced(base):
+    generator, rates = np.random.default_rng(0), ladder(DIM, base)
+    rows = generator.choice(ROWS, 40, replace=False)
+    positions = AT.copy()
+    positions[rows] = generator.integers(0, ROWS, 40)
+    right = rope.reference("rope", dim=DIM, base=base)
+    (cause,) = causes_of(factors(positions, rates), right)
+    message = "40 of 1500 positions get the rotation of another position, first at"
+    assert cause.message == f"{message} {rows.min()}"
+    assert cause.residual.within < 1e-7
+    assert cause.residual.fields()["left_over"]["cells"] == 0
+
+
+def test_positions_are_read_only_in_rows_that_differ(monkeypatch):
+    read = []
+    monkeypatch.setattr(
+        rows_and_pairs,
+        "shown_positions",
+        lambda sample: read.append(len(sample.positions)) or shown_positions(sample),
+    )
+    values = EXACT.copy()
+    values[77, 5] += 1e-3
+    assert {str(found.cause) for found in causes_of(values)} == {"unknown"}
+    assert read[1:] == [1]  # after the sample; before: all rows, at every turn

@@ -179,9 +179,9 @@ def test_one_column_that_is_scaled_is_not_said_of_each_pair():
 def test_a_cell_far_from_the_sample_has_no_cause_that_leaves_it_as_it_is():
     cos, sin = tables(positions=np.arange(1024))
     cos[777], sin[900, 4] = np.nan, sin[900, 4] + 0.2
-    (missing,) = causes(cos, sin)
-    assert missing.cause == "not-a-number"
-    assert missing.message == "some values are NaN or infinite: all at position 777"
+    missing, other = causes(cos, sin)
+    assert (missing.cause, other.cause) == ("not-a-number", "unknown")
+    assert other.message == "values differ in pair 4 of 32 at position 900"
 
 
 @pytest.mark.long
@@ -229,6 +229,19 @@ def test_offsets_of_coordinates_have_a_unit_and_the_axes_that_they_are_on(name):
     (off_rows, off_columns), words = OFF[name]
     y, x = patches()
     assert causes(*dino_tables(y + off_rows, x + off_columns), right)[0].message == words
+
+
+@pytest.mark.long
+def test_offsets_of_coordinates_from_a_file_are_in_the_numbers_of_the_file(tmp_path):
+    y, x = patches()
+    np.save(tmp_path / "axes.npy", np.stack([y, x]))
+    given = {"dim": 64, "convention": "dinov3", "axes": str(tmp_path / "axes.npy")}
+    right = rope.reference("rope-axial", **given)
+    (cause, *_) = causes(*dino_tables(y + 0.1, x + 0.1), right)
+    assert cause.message == "coordinates are shifted by +0.1 on every axis"
+    # What nothing explains is said to depend on the axes, not on m − n.
+    (cause, *_) = causes(*dino_tables(y * 0.9 + 0.03, x * 1.1 - 0.07), right)
+    assert "m alone" not in cause.evidence
 
 
 @pytest.mark.long

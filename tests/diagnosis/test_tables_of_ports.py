@@ -56,12 +56,12 @@ WRONG = {
     "dynamic without its last term, as which factor 7 gives": (
         tables(ladder(64, 1e4 * (4 * 2) ** (64 / 62))),
         ("rope-dynamic", DYNAMIC),
-        ("frequency-rule", "the frequencies follow rope-ntk, factor 8"),
+        ("frequency-rule", "or by the factor 7"),
     ),
     "dynamic of another length": (
         tables(ladder(64, 1e4 * (4 * 700 / 512 - 3) ** (64 / 62))),
         ("rope-dynamic", DYNAMIC),
-        ("frequency-rule", "the frequencies follow rope-ntk, factor 2.46875"),
+        ("frequency-rule", "the base is scaled for a length of 700"),
     ),
     "a base in bfloat16": (
         tables(ladder(64, 499712.0)),

@@ -131,7 +131,7 @@ def rows_of_noise(cos, sin, rows, pairs=slice(None)):
         (
             slice(77, 78),
             slice(16, 32),
-            "values differ in pairs 16–31 of 32 at position 77",
+            "values differ in pairs 16–31 of 32 at position 77: axis 1",
             {"positions": "77:78", "pairs": "16:32"},
         ),
         (slice(None), slice(5, 6), "values differ in pair 5 of 32", {"pairs": "5"}),

@@ -15,13 +15,13 @@ import numpy as np
 
 from posenc_cli.checks.expected import Change, Expected, ValuePlaces
 from posenc_cli.checks.known_bugs.bug import GITHUB, KnownBug
-from posenc_cli.diagnosis.bug_search import FACTORS
-from posenc_cli.diagnosis.coordinates import coordinates_on_axes, lines_text
-from posenc_cli.diagnosis.defects import TURNS, Defect, RowCoordinates
+from posenc_cli.diagnosis.bug_search import FACTORS, offsets_text
+from posenc_cli.diagnosis.coordinates import coordinates_on_axes
+from posenc_cli.diagnosis.defects import TURNS, Defect
 from posenc_cli.diagnosis.misplaced_values import misplaced_maps
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.codes import Cause
-from posenc_cli.inference.frequency_rules import changed_frequencies, likely_alternatives
+from posenc_cli.inference.frequency_rules import alternatives, changed_frequencies
 from posenc_cli.inference.position_maps import usual_maps
 from posenc_cli.inference.reference import Reference, Sample
 from posenc_cli.inference.tolerance import PER_ANGLE, Tolerance, ToleranceRule, smallest
@@ -161,8 +161,8 @@ def _shifted_positions(e: Rotated) -> Iterator[Change]:
     for offset in _SHIFTS:
         text = f"positions are shifted by {offset:+g}"
         if along is not None:
-            text = lines_text(dict.fromkeys(sorted({*along.axes}), (1.0, offset)), along)
-        yield _defect_change(text, "", Defect(moved=RowCoordinates.shifted(offset)))
+            text = f"coordinates are {offsets_text(along, offset, np.array(along.axes))}"
+        yield _defect_change(text, "", Defect(offset=offset))
 
 
 def _usual_moves(e: Rotated, context: int) -> Iterator[Change]:
@@ -199,7 +199,7 @@ def _rounded(values: NumberArray, _: Expected, *, half: str) -> NumberArray:
 def _other_frequencies(e: Rotated) -> Iterator[Change]:
     if _is_oblique(e):
         return
-    for rule in likely_alternatives(e.reference):
+    for rule in alternatives(e.reference, None):
         yield _defect_change(rule.message, rule.cause, Defect(frequencies=rule))
 
 
