@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Seen: CTranslate2 4.8.5 with transformers 5.23.0 and torch 2.13.0, on 2026-11-30
+# Seen: ctranslate2 4.8.5 with transformers 5.23.0 and torch 2.13.0, on 2026-11-30
 #
 # Behaviour: the converters of Gemma read no rope_parameters. Gemma 2 is converted with base 10000
 # whatever rope_theta says, and Gemma 3 without the factor 8 that the 4B, 12B and 27B models have
 # in their full-attention layers. Nothing warns: the models run, with other logits.
 # Expected: what the converter does for Llama, whose base and linear factor are kept.
 #
-# Output: (the largest difference of a logit from transformers, at the first 100 positions)
+# Output:
+#   largest difference of a logit from transformers, at the first 100 positions:
 #   LlamaConfig, base 500000: base 500000, factor None: 0.00
 #   LlamaConfig, base 10000, linear 8: base 10000, factor 8.0: 0.00
 #   Gemma2Config, base 10000: base 10000, factor None: 0.00

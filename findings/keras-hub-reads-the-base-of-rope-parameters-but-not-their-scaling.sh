@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Seen: KerasHub 0.32.0 (Keras 3.15.1 on torch 2.13.0) with transformers 5.23.0, on 2026-11-30
+# Seen: keras-hub 0.32.0 with keras 3.15.1, torch 2.13.0 and transformers 5.23.0, on 2026-11-30
 #
 # Behaviour: KerasHub loads a Llama that transformers 5 has saved, and takes the base from
 # rope_parameters, but looks for the scaling only in rope_scaling, which transformers 5 no longer
@@ -14,7 +14,7 @@ dir="$(mktemp -d)"
 trap 'rm -rf "$dir"' EXIT
 python3 -m venv "$dir/venv" || exit 2
 "$dir/venv/bin/python" -m pip install --quiet --no-compile torch==2.13.0 transformers==5.23.0 keras==3.15.1 keras-hub==0.32.0 || exit 2
-"$dir/venv/bin/python" - "$dir" 2>"$dir/log" <<'PY' || { status=$?; tail -n 3 "$dir/log" >&2; exit "$status"; }
+"$dir/venv/bin/python" - "$dir" <<'PY'
 import json
 import os
 import sys

@@ -34,6 +34,7 @@ from posenc_cli.identification.readings import (
     View,
     bare_views,
     bases_of_pairs,
+    reads_columns,
     unreduced_views,
     views,
 )
@@ -316,6 +317,8 @@ def _hypotheses_on_grid(
     width = evidence.shape[1]
     for plain, of_axes in _schemes(view, width, places):
         for own in _fitted_schemes(plain, of_axes, measured, view, limit):
+            if view.kind != "rotary" and not reads_columns(view, own.content, width):
+                break
             yield Hypothesis(
                 own.scheme.name,
                 own.given,

@@ -26,6 +26,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from posenc_cli.formulas.declare import Content
     from posenc_cli.numerics.arrays import (
         ComplexRows,
         Integers,
@@ -101,6 +102,25 @@ def _halves(
     share = np.repeat(shares, shares)  # (pairs,)
     first = pair + np.repeat(np.cumsum(shares), shares) - share
     return first, first + share
+
+
+def reads_columns(view: View, content: Content, width: int) -> bool:
+    """Return whether a sinusoidal matrix has its sines and cosines in the columns of a view."""
+    waves = content.waves
+    if waves is None or waves.count < view.count or content.width != width:
+        return False
+    places = {function: np.full(waves.count, -1) for function in ("sin", "cos")}
+    for placement in content.columns().placements:
+        if placement.function != "zero":
+            columns = np.arange(width)[placement.columns]
+            of_waves = np.arange(waves.count)[placement.waves][: columns.size]
+            places[placement.function][of_waves] = columns[: of_waves.size]
+    halves = _halves(view.columns, width, view.odd, view.shares)
+    named = ("sin", "cos") if view.order == "sin-first" else ("cos", "sin")
+    return all(
+        np.array_equal(places[name][: view.count], read)
+        for name, read in zip(named, halves, strict=True)
+    )
 
 
 def real_matrix(evidence: Evidence) -> RealRows | None:

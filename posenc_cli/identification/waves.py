@@ -27,6 +27,7 @@ from posenc_cli.identification.readings import (
     are_multiples,
     bases_of_pairs,
     function_views,
+    reads_columns,
     real_matrix,
     row_of_numbers,
     unreduced_views,
@@ -654,6 +655,9 @@ def _sinusoidal_hypotheses(
         rates, columns=view.columns, order=view.order, odd=view.odd, dim=dim
     )
     for proposal in sorted(proposals, key=lambda proposal: proposal.cost):
+        content = catalogue.find(proposal.scheme).bind(proposal.given).content
+        if not reads_columns(view, content, dim):
+            continue
         for places in find(proposal.frequencies[: view.count].tobytes()):
             if places.scaled and view.order == "cos-first" and dim % 2 == 0:
                 continue  # RoPE divided by a factor has these columns
