@@ -108,11 +108,13 @@ def apply(
 ) -> None:
     """Apply an encoding to vectors: x + PE, or rotate x.
 
-    posenc adds an absolute encoding to x. With a rotary encoding, it rotates x. xpos treats x as a
-    query; for a key, use --set side=key. Values are correctly rounded; with --arithmetic float32,
-    posenc computes and rounds as torch does. x has the shape (…, n, dimensions); the leading axes
-    can be batch and heads. A .npy or .csv file contains only the result y; .npz and .safetensors
-    also contain x and the positions.
+    posenc adds an absolute encoding to x. With a rotary encoding, it rotates x. The shape of x is
+    (…, n, dimensions). The leading axes can be batch and heads. The scheme xpos treats x as a
+    query. For a key, use --set side=key.
+
+    Values are correctly rounded. With --arithmetic float32, posenc computes and rounds as torch
+    does. A .npy or .csv file contains only the result y. A .npz or .safetensors file also contains
+    x and the positions.
 
     Examples:
       posenc apply -s rope --in q.npy --out rotated.npy
