@@ -119,9 +119,9 @@ def heads(
     the tokens K, 2K, … positions back. The target window:W is the last W tokens, including the
     query's own. A file holds a matrix of zeros and ones (queries × keys).
 
-    --require "previous@8x>=0.9" means: at 8 times the trained length, at least 0.9 of the attention
-    is on the target. --require "first@400.right<=0.5" means: at length 400, at most half of the
-    queries have their largest score on the target.
+    The rule previous@8x>=0.9 means: at 8 times the trained length, at least 0.9 of the attention is
+    on the target. The rule first@400.right<=0.5 means: at length 400, at most half of the queries
+    have their largest score on the target.
 
     --plot and --out draw the fitted head's scores by offset. For rotary schemes, they also draw the
     amplitude of each frequency pair.
