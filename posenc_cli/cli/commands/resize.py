@@ -120,8 +120,9 @@ def resize(
     shape (rows, d) or (1, rows, d). posenc works like torch.nn.functional.interpolate with
     align_corners=False.
 
-    Values are correctly rounded. --arithmetic float32 computes with torch, and needs torch. If you
-    select a tensor with FILE:NAME and write .npz or .safetensors, the tensor keeps its name.
+    Values are correctly rounded. With --arithmetic float32 or float64, posenc computes with torch,
+    which must be installed. If you select a tensor with FILE:NAME and write .npz or .safetensors,
+    the tensor keeps its name.
 
     Examples:
       posenc resize pos_embed.npy --grid 14x14:16x12 --prefix 1 --out resized.npy
