@@ -71,8 +71,9 @@ def generate(
     Memory use does not grow with the length. The output file appears only when it is complete.
     Without --out, its name is <scheme>-<shape>.npy, in the current folder.
 
-    --positions 999:-1:-20 counts down. Some schemes also allow 0.5, 1/3 and -3. With several
-    schemes, --set a.NAME=VALUE sets a parameter of the first, and b.NAME=VALUE of the second.
+    To count down, use --positions 999:-1:-20. Some schemes also allow fractions and negative
+    positions, such as 0.5, 1/3 and -3. With several schemes, --set a.NAME=VALUE sets a parameter of
+    the first, and b.NAME=VALUE of the second.
 
     Examples:
       posenc generate --scheme rope --len 4096
