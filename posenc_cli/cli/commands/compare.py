@@ -132,8 +132,8 @@ def compare(
     Without positions, posenc compares two rotary encodings by frequency pair, and --tol is
     relative. Without B, --as compares how transformers and another engine read A.
 
-    --plot and --out draw A − B. If a cell stands for several values, it shows the largest
-    difference.
+    The picture (--plot or --out) shows A − B. If a cell stands for several values, it shows the
+    largest difference.
 
     Examples:
       posenc compare llama-3.1-8b llama-3.1-8b --set b.factor=16 --tol 1e-6

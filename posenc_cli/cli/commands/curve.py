@@ -30,8 +30,8 @@ def curve(
     """Plot dimensions of an encoding against position.
 
     posenc draws one line for each dimension in --dims. Without --dims, it chooses four dimensions
-    with readable waves. For a bias, it draws the score by offset, one line per head. --table
-    buckets draws the bucket of each relative position. Without --len, it shows the first 100
+    with readable waves. For a bias, it draws one line per head: the score by offset. With --table
+    buckets, it draws the bucket of each relative position. Without --len, it shows the first 100
     positions. Several encodings, models or files share one set of axes.
 
     Beyond 1200 positions, posenc plots evenly spaced samples. If a wave is too fast for the

@@ -68,7 +68,7 @@ def emit(
         option(
             "--dtype",
             known=FORMATS,
-            help=f"round y to {'|'.join(FORMATS)}; it is stored as float32",
+            help=f"round y to {'|'.join(FORMATS)}; y is stored as float32",
         ),
     ] = "float32",
     tol: TOLERANCE = "auto",

@@ -300,7 +300,7 @@ def extrapolate(
         whole_option(
             "--last",
             minimum=1,
-            help="number of last positions to average the loss over [default: half of --train]",
+            help="average the loss over the last N positions [default: half of --train]",
         ),
     ] = None,
     positions: Annotated[

@@ -117,7 +117,7 @@ def identify(
             "--scheme",
             "-s",
             metavar="NAME",
-            help="also try your own scheme, ./file.py:name (or package.module:name)",
+            help="also try your own scheme: ./file.py:name or package.module:name",
         ),
     ] = None,
     verbose: Verbose = False,

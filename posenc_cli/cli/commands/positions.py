@@ -100,9 +100,9 @@ def positions(
     --grid video:T,H,W@SECONDS, SECONDS is the time between frames. Without --grid, --text lists the
     lengths of packed sequences.
 
-    --check reads ids of shape (tokens,) or (batch, tokens). For M-RoPE, the shape can also be (3,
-    tokens) or (3, batch, tokens). posenc ignores the ids of padding tokens. It names a cause only
-    if the cause explains all wrong ids.
+    With --check, posenc reads ids of shape (tokens,) or (batch, tokens). For M-RoPE, the shape can
+    also be (3, tokens) or (3, batch, tokens). It ignores the ids of padding tokens, and names a
+    cause only if the cause explains all wrong ids.
 
     Examples:
       posenc positions -m qwen2-vl-7b --text 5,3 --grid 1,34,46
