@@ -60,7 +60,7 @@ def positions(
             "--text",
             metavar="LIST",
             parse=_lengths,
-            help="text tokens before, between and after the grids [default: 1 each]",
+            help="number of text tokens before, between and after the grids [default: 1 each]",
         ),
     ] = (),
     grid: Annotated[
