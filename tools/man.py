@@ -58,15 +58,13 @@ ENVIRONMENT = {
 """The environment variables of the commands that have options under a heading."""
 
 FILES = {
-    "generate": [
-        ("<scheme>-<shape>.npy", "The output file in the current folder, if you give no --out.")
-    ]
+    "generate": [("<scheme>-<shape>.npy", "The output file in the current folder, without --out.")]
 }
 """The files that a command writes by default."""
 
 DESCRIPTION = (
-    "Results go to standard output, everything else to standard error. An output file appears only "
-    "when it is complete; after an error, there is no new file. posenc help COMMAND shows the "
+    "Results go to standard output, and everything else to standard error. An output file appears "
+    "only when it is complete. After an error, there is no new file. posenc help COMMAND shows the "
     "examples and the options of a command."
 )
 

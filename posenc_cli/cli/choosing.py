@@ -226,9 +226,8 @@ class PositionOptions(OptionGroup):
         option(
             "--positions",
             metavar="SPEC",
-            help="positions, instead of --len: a comma-separated list of numbers and "
-            "start:stop[:step], or a FILE; 999:-1:-20 counts down; some schemes also allow 0.5, "
-            "1/3 and -3",
+            help="positions, instead of --len: numbers and start:stop[:step], comma-separated, "
+            "or a FILE",
             parse=_positions,
         ),
     ] = None
@@ -294,10 +293,7 @@ class ParameterOptions(OptionGroup):
     ] = None
     settings: Annotated[
         list[Setting] | None,
-        settings_option(
-            "any other parameter (posenc schemes NAME lists them); a.NAME=VALUE for the first of "
-            "several schemes, b.NAME=VALUE for the second; repeatable"
-        ),
+        settings_option("any other parameter (posenc schemes NAME lists them); repeatable"),
     ] = None
 
     @property
@@ -353,7 +349,7 @@ class ComputeOptions(OptionGroup):
         option(
             "--device",
             metavar="NAME",
-            help="cpu|cuda|mps or another device of torch",
+            help="cpu|cuda|mps, or another torch device",
             parse=device_name,
         ),
     ] = None

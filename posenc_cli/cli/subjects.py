@@ -45,7 +45,7 @@ MatrixFile = Annotated[
     option(
         "--in",
         metavar="FILE",
-        help=f"a matrix in a file: {READ}; FILE:TENSOR names one of several",
+        help=f"a matrix in a file: {READ}; FILE:TENSOR selects one tensor",
         rich_help_panel=ENCODING,
     ),
 ]
@@ -93,7 +93,7 @@ class SeveralSourceOptions(EncodingSourceOptions):
         option(
             "--in",
             metavar="FILE",
-            help=f"a matrix in a file: {READ}; FILE:TENSOR names one of several; repeatable",
+            help=f"a matrix in a file: {READ}; FILE:TENSOR selects one tensor; repeatable",
         ),
     ] = None
 
@@ -239,8 +239,8 @@ class CurveOptions(ViewOptions):
         option(
             "--table",
             known=(*ROTARY_TABLES, BUCKETS),
-            help=f"table of a rotary scheme: {'|'.join(ROTARY_TABLES)} [default: cos-sin]; for "
-            f"t5 and deberta: {BUCKETS} (the bucket of each relative position)",
+            help=f"table of a rotary scheme: {'|'.join(ROTARY_TABLES)}; for t5 and "
+            f"deberta: {BUCKETS} [default: cos-sin]",
         ),
     ] = None
 

@@ -153,9 +153,9 @@ def alibi_slopes(
 ) -> int:
     """Print the slopes of ALiBi, or check a file of slopes.
 
-    posenc prints one slope per head, correctly rounded to float64, for any number of heads. To
-    compare, repeat an option: each combination gets a column, and --plot draws all of them on the
-    same axes.
+    posenc prints one slope per head, for any number of heads. Slopes are correctly rounded to
+    float64. To compare slopes, repeat an option. Each combination then gets a column, and --plot
+    draws all of them on the same axes.
 
     Examples:
       posenc alibi-slopes --heads 12

@@ -91,8 +91,8 @@ def apply(
         DType | None,
         number_format_option(
             "--dtype",
-            help=f"number format of y: {'|'.join(REAL_DTYPES)} [default: that of x, float32 "
-            "with --seed]",
+            help=f"number format of y: {'|'.join(REAL_DTYPES)} [default: the format of "
+            "x, or float32 with --seed]",
         ),
     ] = None,
     arithmetic: Annotated[
@@ -100,19 +100,20 @@ def apply(
         option(
             "--arithmetic",
             known=ARITHMETICS,
-            help="exact, or the format to compute tables in: float64|float32|bfloat16; posenc then "
-            "applies the tables in --dtype",
+            help="exact, or the format to compute tables in: float64|float32|bfloat16",
         ),
     ] = "exact",
     output: MatrixOutput,
 ) -> None:
     """Apply an encoding to vectors: x + PE, or rotate x.
 
-    posenc adds an absolute encoding to x. With a rotary encoding, it rotates x. xpos treats x as a
-    query; for a key, use --set side=key. Values are correctly rounded; with --arithmetic float32,
-    posenc computes and rounds as torch does. x has the shape (…, n, dimensions); the leading axes
-    can be batch and heads. A .npy or .csv file contains only the result y; .npz and .safetensors
-    also contain x and the positions.
+    posenc adds an absolute encoding to x. With a rotary encoding, it rotates x. The shape of x is
+    (…, n, dimensions). The leading axes can be batch and heads. The scheme xpos treats x as a
+    query. For a key, use --set side=key.
+
+    Values are correctly rounded. With --arithmetic float32, posenc computes and rounds tables as
+    torch does, and applies them in --dtype. A .npy or .csv file contains only the result y. A .npz
+    or .safetensors file also contains x and the positions.
 
     Examples:
       posenc apply -s rope --in q.npy --out rotated.npy

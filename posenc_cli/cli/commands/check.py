@@ -53,8 +53,7 @@ def check(
         option(
             "--buckets",
             metavar="FILE",
-            help="check bucket numbers; FILE holds one per relative position, (n,), or one per "
-            "pair, (queries, keys); for -s t5, deberta, swin, shaw or t5-clipped",
+            help="check bucket numbers: (n,) or (queries, keys)",
         ),
     ] = None,
     head: Head = None,
@@ -67,11 +66,16 @@ def check(
 ) -> int:
     """Check any encoding against a scheme, model or config.
 
-    The subject is a FILE of rows (n, d) or scores (heads, queries, keys), a function (--impl),
-    vectors before and after encoding (--rotated X Y), frequencies, ALiBi slopes or bucket numbers.
-    posenc compares every value. If a value differs, the status is 1. posenc then names a known bug
-    only if the bug reproduces every value. Known bugs are, for example, a wrong layout, a wrong
-    base, or swapped sin and cos. For RoPE, check runs rope-check and prints its report.
+    posenc checks a FILE, a function (--impl), or vectors before and after encoding (--rotated X Y).
+    A FILE holds rows (n, d) or scores (heads, queries, keys). posenc also checks frequencies, ALiBi
+    slopes and bucket numbers. For RoPE, check runs rope-check and prints its report.
+
+    posenc compares every value. If any value differs, the status is 1. posenc then looks for a
+    known bug, such as a wrong layout, a wrong base, or swapped sin and cos. It names a bug only if
+    the bug reproduces every value. posenc rope-check --help explains --tol.
+
+    A --buckets file has one number per relative position (n,), or one per query and key (queries,
+    keys). --buckets applies to -s t5, deberta, swin, shaw and t5-clipped.
 
     Examples:
       posenc check table.npy -s sinusoidal -d 64

@@ -81,8 +81,8 @@ def compare(
             "--as",
             metavar="ENGINE",
             autocompletion=runtime_names,
-            help="read a config as vllm, llama.cpp or another engine does; give it once for both "
-            "A and B, or twice: first for A, then for B",
+            help="read A and B as vllm, llama.cpp or another engine does; repeat it to use one "
+            "engine for A and another for B",
             rich_help_panel=ENCODING,
         ),
     ] = None,
@@ -122,14 +122,18 @@ def compare(
 ) -> int:
     """Compare two arrays, encodings, configs or models.
 
-    A and B are files (.npy .npz .csv .safetensors), schemes, configs, GGUF files or models. For a
-    config and a GGUF file, posenc lists the settings that the conversion lost. For a config and a
-    checkpoint with stored frequencies, it lists the settings that differ. For a model and its draft
-    model, it checks that their RoPE is the same. Without positions, posenc compares two rotary
-    encodings by frequency pair, and --tol is relative. The status is 1 if A and B differ by more
-    than --tol; NaN equals NaN, unless all values are NaN. With only A and --as, posenc compares how
-    transformers and the other engine read A. --plot and --out draw A − B; a cell that stands for
-    several values shows the largest difference.
+    A and B are files (.npy .npz .csv .safetensors), schemes, configs, GGUF files or models. The
+    status is 1 if they differ by more than --tol. Two NaN values are equal. If all values are NaN,
+    the status is 1, because neither array holds a result.
+
+    Given a config and its GGUF file, posenc lists the settings lost in the conversion. It also
+    compares a config with a checkpoint that stores frequencies, or a model with its draft model.
+
+    Without positions, posenc compares two rotary encodings by frequency pair, and --tol is
+    relative. Without B, --as compares how transformers and another engine read A.
+
+    The picture (--plot or --out) shows A − B. If a cell stands for several values, it shows the
+    largest difference.
 
     Examples:
       posenc compare llama-3.1-8b llama-3.1-8b --set b.factor=16 --tol 1e-6

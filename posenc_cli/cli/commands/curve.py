@@ -29,11 +29,13 @@ def curve(
 ) -> None:
     """Plot dimensions of an encoding against position.
 
-    posenc draws one line per dimension of --dims; by default, it chooses four dimensions with
-    readable waves. For a bias, posenc draws the score by offset, one line per head. Beyond 1200
-    positions, it plots evenly spaced samples. If a wave is too fast for the samples, posenc draws
-    points instead of a line. Without --len, it shows the first 100 positions. Several encodings,
-    models or files share one set of axes.
+    posenc draws one line for each dimension in --dims. Without --dims, it chooses four dimensions
+    with readable waves. For a bias, it draws one line per head: the score by offset. With --table
+    buckets, it draws the bucket of each relative position. Without --len, it shows the first 100
+    positions. Several encodings, models or files share one set of axes.
+
+    Beyond 1200 positions, posenc plots evenly spaced samples. If a wave is too fast for the
+    samples, posenc draws points instead of a line.
 
     Examples:
       posenc curve --scheme sinusoidal --dims 4:8 --len 100

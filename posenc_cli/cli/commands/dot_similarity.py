@@ -64,10 +64,7 @@ def dot_similarity(
         option(
             "--content",
             known=CONTENTS,
-            help="for rotary schemes, q and k before the rotation: ones|random|independent; "
-            "random: q and k are the same normal vector; independent: q and k are independent "
-            "normal vectors, and posenc shows the mean and standard deviation of S; repeatable "
-            "[default: ones]",
+            help="q and k, for rotary schemes: ones|random|independent; repeatable [default: ones]",
         ),
     ] = None,
     head: Annotated[
@@ -93,12 +90,17 @@ def dot_similarity(
 ) -> None:
     """Show how similar the encodings of two positions are.
 
-    posenc shows the matrix S[m, n] and its values by offset m − n, and says whether S depends only
-    on the offset. For absolute encodings, S is the dot product of two rows. For RoPE, S is q·k / d,
-    with q rotated to position m and k to position n; it includes the squared attention factor.
-    --content sets q and k. For biases, S is the score of query m for key n. Encodings of one kind
-    (absolute, rotary or bias) share one set of axes, and a table compares them. Without --len,
-    posenc shows the first 512 positions.
+    posenc shows the matrix S[m, n] and its values by offset m − n. It says whether S depends only
+    on the offset. Without --len, it shows the first 512 positions. Encodings of one kind (absolute,
+    rotary or bias) share one set of axes, and a table compares them.
+
+    For absolute encodings, S is the dot product of two rows. For biases, S is the score of query m
+    for key n.
+
+    For RoPE, S is q·k / d, with q at position m and k at position n. S includes the squared
+    attention factor. --content sets q and k before the rotation. With random, q and k are the same
+    normal vector. With independent, they are independent normal vectors, and posenc shows the mean
+    and standard deviation of S.
 
     Examples:
       posenc dot-similarity --scheme sinusoidal --len 512

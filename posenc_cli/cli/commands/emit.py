@@ -68,7 +68,7 @@ def emit(
         option(
             "--dtype",
             known=FORMATS,
-            help=f"round y to {'|'.join(FORMATS)}; it is stored as float32",
+            help=f"round y to {'|'.join(FORMATS)}; y is stored as float32",
         ),
     ] = "float32",
     tol: TOLERANCE = "auto",
@@ -79,11 +79,13 @@ def emit(
 ) -> int:
     """Write test vectors for a port, or check its results.
 
-    posenc writes a folder with positions, input vectors x, expected outputs y, the tolerance of
-    each value, and tables, as JSON and .npy. In any language, about thirty lines of code can read
-    this folder. For a bias, y holds the scores. The file pack.json says how many known bugs the
-    vectors detect. Without --len or --positions, posenc chooses positions that expose many bugs.
-    The same request gives the same bytes.
+    posenc writes a folder of JSON and .npy files. They hold positions, input vectors x, expected
+    outputs y, the tolerance of each value, and tables. In any language, about thirty lines of code
+    can read this folder. For a bias, y holds the scores. The file pack.json says how many known
+    bugs the vectors detect.
+
+    Without --len or --positions, posenc chooses positions that expose many bugs. The same request
+    always produces the same bytes. posenc rope-check --help explains --tol.
 
     Examples:
       posenc emit -m llama-3-8b --out pack

@@ -74,7 +74,7 @@ def explain(
         option(
             "--strict",
             help=(
-                "status 1 for doubtful configs: default values, unused or contradicted rope keys,"
+                "status 1 for doubtful configs: default values, unused or contradicted RoPE keys,"
                 " or missing parts of the file"
             ),
         ),
@@ -85,8 +85,7 @@ def explain(
             "--fail-on",
             metavar="CODES",
             help="status 1 if the summary has a line with one of CODES: "
-            f"{'|'.join(ConclusionCode)}; comma-separated; not-read: parts that posenc does not "
-            "read; unread: unused keys; context counts only if it is doubtful",
+            f"{'|'.join(ConclusionCode)}; comma-separated",
             parse=partial(some_of, known=[*ConclusionCode]),
         ),
     ] = None,
@@ -94,15 +93,20 @@ def explain(
 ) -> int:
     """Explain a Hugging Face config, value by value.
 
-    posenc shows each value and its key. If the key has the name of the parameter, posenc shows only
-    the object that contains it: rope_scaling, not rope_scaling.factor. posenc reads a config as
-    transformers 5 does. It warns about keys that transformers ignores, and about defaults that
-    transformers uses. posenc reads a GGUF file as llama.cpp does; DEFAULT marks a key that the file
-    lacks.
+    posenc shows each value and its key. It shortens a key that ends in the name of the parameter:
+    for factor, rope_scaling.factor becomes rope_scaling.
 
-    The report starts with a summary: doubtful values (!), the trained and the extended length,
-    factors on logits, layers without positions, the layout of a sparse-attention indexer, and parts
-    that posenc did not read.
+    posenc reads a config as transformers 5 does. It warns about keys that transformers ignores, and
+    about defaults that transformers uses. posenc reads a GGUF file as llama.cpp does. DEFAULT marks
+    a key that the file lacks.
+
+    The report starts with a summary. A ! marks doubtful values. The summary shows the trained and
+    the extended length, factors on logits, layers without positions, and parts that posenc did not
+    read. It also shows the layout of a sparse-attention indexer.
+
+    Each line of the summary has a code for --fail-on. The code unread means unused keys, and
+    not-read means parts that posenc does not read. A line with the code context counts only if it
+    is doubtful.
 
     Examples:
       posenc explain config.json

@@ -209,8 +209,7 @@ class FolderOptions(OptionGroup):
             "--out",
             "-o",
             metavar="FOLDER",
-            help="a new folder for the run (request, seeds, versions, losses), or with --resume an "
-            "existing one",
+            help="a new folder for the run; with --resume, an existing one",
         ),
     ] = None
     resume: Annotated[bool, option("--resume", help="continue the run in --out")] = False
@@ -266,8 +265,8 @@ def extrapolate(
         whole_option(
             "--train",
             minimum=1,
-            help="trained length, in characters, symbols or numbers [default: depends "
-            f"on the task: {', '.join(f'{name} {length}' for name, length in TRAINED.items())}]",
+            help="trained length, in characters, symbols or numbers [default: "
+            f"{', '.join(f'{name} {length}' for name, length in TRAINED.items())}]",
         ),
     ] = None,
     tests: TestLengths = None,
@@ -301,7 +300,7 @@ def extrapolate(
         whole_option(
             "--last",
             minimum=1,
-            help="number of last positions to average the loss over [default: half of --train]",
+            help="average the loss over the last N positions [default: half of --train]",
         ),
     ] = None,
     positions: Annotated[
@@ -330,9 +329,10 @@ def extrapolate(
     0.9. If a model has not learned its task, the report gives no verdict. posenc does not rank
     encodings, because the best encoding depends on the task.
 
-    On one machine, with the same versions of torch and NumPy, a request always gives the same
-    bytes. On other machines, results stay within the printed 95% intervals. --resume continues a
-    stopped run, and gives the same bytes as an uninterrupted run.
+    --out stores the request, seeds, versions and losses. --resume continues a stopped run, and
+    produces the same bytes as an uninterrupted run. On one machine, with the same versions of torch
+    and NumPy, a request always produces the same bytes. On other machines, results stay within the
+    printed 95% intervals.
 
     Examples:
       posenc extrapolate -s rope -s alibi --size 1x2x8 --train 24 --steps 10 --seeds 1

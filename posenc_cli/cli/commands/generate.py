@@ -50,7 +50,7 @@ def generate(
         option(
             "--arithmetic",
             known=ARITHMETICS,
-            help="exact, or as frameworks compute: float64|float32|bfloat16",
+            help="exact, or the format to compute in, as frameworks do: float64|float32|bfloat16",
         ),
     ] = "exact",
     head: Head = None,
@@ -66,9 +66,14 @@ def generate(
     """Write the matrix of an encoding to a file.
 
     posenc computes the exact value of the formula and rounds it once, to --dtype. If the scheme is
-    your own function, posenc rounds the values that the function returns. Memory use does not grow
-    with the length. The output file appears only when it is complete. Without --out, its name is
-    <scheme>-<shape>.npy, in the current folder.
+    your own function, posenc rounds the values that the function returns.
+
+    Memory use does not grow with the length. The output file appears only when it is complete.
+    Without --out, its name is <scheme>-<shape>.npy, in the current folder.
+
+    To count down, use --positions 999:-1:-20. Some schemes also allow fractions and negative
+    positions, such as 0.5, 1/3 and -3. With several schemes, --set a.NAME=VALUE sets a parameter of
+    the first, and b.NAME=VALUE of the second.
 
     Examples:
       posenc generate --scheme rope --len 4096

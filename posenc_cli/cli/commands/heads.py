@@ -71,10 +71,7 @@ def heads(
         option(
             "--target",
             metavar="WHAT",
-            help="previous|back:K|first|same:K|window:W, or a file; back:K is the token K "
-            "positions back; same:K is the tokens K, 2K, … positions back; window:W is the last W "
-            "tokens, including the query's own; a file is a matrix of zeros and ones (queries × "
-            "keys); repeatable [default: previous]",
+            help="previous|back:K|first|same:K|window:W, or a file; repeatable [default: previous]",
         ),
     ] = None,
     stretches: Annotated[
@@ -105,10 +102,7 @@ def heads(
         option(
             "--require",
             metavar="RULE",
-            help="status 1 unless RULE holds for every encoding; previous@8x>=0.9: at 8 times the "
-            "trained length, at least 0.9 of the attention is on the target; "
-            "first@400.right<=0.5: at length 400, at most half of the queries have their largest "
-            "score on the target; repeatable",
+            help="status 1 unless RULE holds for every encoding; repeatable",
         ),
     ] = None,
     picture: PictureOptions,
@@ -116,10 +110,21 @@ def heads(
 ) -> int:
     """Test which attention patterns an encoding can express.
 
-    posenc fits one attention head, which sees only positions, to a target pattern at the trained
-    length. It then tests the head at longer lengths. The fit has a single optimum and needs no
-    seed. --plot and --out draw the fitted head's scores by offset, and for rotary schemes also the
-    amplitude of each frequency pair. posenc tests the parts of a hybrid one by one.
+    posenc fits one attention head to a target pattern at the trained length, and tests it at longer
+    lengths. The head sees only positions. The fit has a single optimum, so it needs no seed. posenc
+    tests the parts of a hybrid one by one.
+
+    --target names the tokens to attend to. The target previous is the token before the query, and
+    first is the first token. The target back:K is the token K positions back. The target same:K is
+    the tokens K, 2K, … positions back. The target window:W is the last W tokens, including the
+    query's own. A file holds a matrix of zeros and ones (queries × keys).
+
+    The rule previous@8x>=0.9 means: at 8 times the trained length, at least 0.9 of the attention is
+    on the target. The rule first@400.right<=0.5 means: at length 400, at most half of the queries
+    have their largest score on the target.
+
+    --plot and --out draw the fitted head's scores by offset. For rotary schemes, they also draw the
+    amplitude of each frequency pair.
 
     Examples:
       posenc heads -s rope -s sinusoidal -s t5 -s alibi --dim 32

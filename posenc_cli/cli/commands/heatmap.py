@@ -36,13 +36,15 @@ def heatmap(
     """Draw the values of an encoding as colors.
 
     posenc draws in the terminal, or to a file with --out. It draws sines and cosines separately,
-    and the heads of a bias side by side. For an image encoding, it draws the similarity of a
-    few patches to all others; with --positions or --dims, it draws rows of the table. posenc
-    computes only the values it shows, so any length works. In a long table of sines and cosines,
-    each line shows the mean of several rows. In other long tables, posenc shows a sample of the
-    rows. ▴ marks columns that change faster than the picture can show. Without --len, posenc shows
-    the first 512 positions, or 64 with --softmax. --softmax draws attention as if all content were
-    equal.
+    and the heads of a bias side by side. --softmax draws attention as if all content were equal.
+    Without --len, posenc shows the first 512 positions, or 64 with --softmax.
+
+    For an image encoding, posenc draws the similarity of a few patches to all others. With
+    --positions or --dims, it draws rows of the table instead.
+
+    posenc computes only the values it shows, so any length works. In a long table of sines and
+    cosines, each line shows the mean of several rows. In other long tables, posenc shows a sample
+    of the rows. ▴ marks columns that change faster than the picture can show.
 
     Examples:
       posenc heatmap --scheme sinusoidal --len 128

@@ -117,7 +117,7 @@ def identify(
             "--scheme",
             "-s",
             metavar="NAME",
-            help="also try your own scheme, ./file.py:name (or package.module:name)",
+            help="also try your own scheme: ./file.py:name or package.module:name",
         ),
     ] = None,
     verbose: Verbose = False,
@@ -128,9 +128,10 @@ def identify(
     posenc names the scheme, base, scaling, layout, attention factor, positions, number format and
     arithmetic. It compares every value, states the remaining error, and prints the command that
     writes the same array. If the error exceeds the rounding of the number format, posenc does not
-    identify the array, and the status is 1. For a checkpoint (.safetensors or .npz with several
-    tensors, a folder, an index), it lists the tensors that hold positions, judged by their names
-    and shapes.
+    identify the array, and the status is 1.
+
+    FILE can also be a checkpoint: a folder, an index, or a .safetensors or .npz file with several
+    tensors. posenc then lists the tensors whose names and shapes show that they hold positions.
 
     Examples:
       posenc identify dump.npy

@@ -29,7 +29,7 @@ def inspect(
             "--require",
             metavar="LIST",
             parse=requirements_of,
-            help="required properties or bounds: unique,norm<=1e-6; comma-separated",
+            help="required properties or bounds, comma-separated: unique,norm<=1e-6",
         ),
     ] = (),
     fit: Annotated[
@@ -37,8 +37,8 @@ def inspect(
         whole_option(
             "--fit",
             minimum=1,
-            help="fit the linear-shift map on the first N rows; this map takes each row to the "
-            "next [default: 100, or half of the rows if there are fewer than 200]",
+            help="fit the linear-shift map on the first N rows [default: 100, but at most half "
+            "of the rows]",
         ),
     ] = None,
     verbose: Verbose = False,
@@ -47,10 +47,14 @@ def inspect(
     """Report properties of encodings, proved or measured.
 
     A property is proved if it follows from the scheme's definition at all positions. posenc
-    measures other properties over the model's context, or over 512 rows if there is no model. For a
-    rotary scheme, a row holds cosines and sines; for a bias, the scores of all heads at one offset.
-    posenc inspects the parts of A+B one by one. With --require, the status is 1 if a required
-    property fails or does not apply, or if posenc inspected only a sample of the rows.
+    measures other properties over the model's context, or over 512 rows if there is no model.
+    posenc inspects the parts of A+B one by one.
+
+    For a rotary scheme, a row holds cosines and sines. For a bias, it holds the scores of all heads
+    at one offset. The linear-shift map (--fit) takes each row to the next.
+
+    With --require, the status is 1 if a required property fails or does not apply. It is also 1 if
+    posenc inspected only a sample of the rows.
 
     Examples:
       posenc inspect -s sinusoidal

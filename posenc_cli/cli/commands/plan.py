@@ -41,7 +41,7 @@ def plan(
     ] = None,
     settings: Annotated[
         list[Setting] | None,
-        settings_option("a parameter to use instead of the config's, repeatable"),
+        settings_option("a parameter to use instead of the config's; repeatable"),
     ] = None,
     to: Annotated[
         int | None,
@@ -72,21 +72,24 @@ def plan(
             "--require",
             metavar="LIST",
             parse=_requirements,
-            help="status 1 unless the config meets these conditions: context>=N, unseen<=N, "
-            "long-wavelengths<=N, negative-from>=N; yarn.unseen<=0 tests a recipe; "
-            "comma-separated",
+            help="status 1 unless the config meets these conditions (comma-separated): "
+            "context>=N, unseen<=N, long-wavelengths<=N, negative-from>=N",
         ),
     ] = (),
     as_json: Json = False,
 ) -> int:
     """Plan a context extension: settings and side effects.
 
-    posenc recommends a recipe and prints the keys to set in config.json, and the flags for vLLM,
-    sglang and llama.cpp. For each recipe, it counts the frequency pairs with unseen angles: at the
-    new length, they reach angles that no training position has. It gives the factor on logits, and
+    posenc recommends a recipe. It prints the keys to set in config.json, and the flags for vLLM,
+    sglang and llama.cpp.
+
+    For each recipe, posenc counts the frequency pairs that reach unseen angles at the new length.
+    An angle is unseen if no training position has it. posenc also shows the factor on logits, and
     the first distance m at which the sum of cos(m·θ) over all pairs is negative. Men et al. (2024)
-    choose the base so that the sum is never negative. A plan without unseen angles and without
-    negative sums can still fail: test the model.
+    choose the base so that the sum is never negative. A plan can fail even without unseen angles
+    and negative sums, so test the model.
+
+    --require tests the config as it is. To test a recipe, put its name first: yarn.unseen<=0.
 
     Examples:
       posenc plan --model llama-2-7b --to 16384

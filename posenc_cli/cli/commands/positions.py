@@ -60,8 +60,7 @@ def positions(
             "--text",
             metavar="LIST",
             parse=_lengths,
-            help="number of text tokens before, between and after the grids [default: 1 each]; "
-            "without grids, the lengths of packed sequences",
+            help="number of text tokens before, between and after the grids [default: 1 each]",
         ),
     ] = (),
     grid: Annotated[
@@ -71,7 +70,7 @@ def positions(
             metavar="T,H,W",
             parse=_grid,
             help="patches of an image (the processor's grid_thw); video:T,H,W[@SECONDS] for a "
-            "video, with the seconds between frames; repeatable",
+            "video; repeatable",
         ),
     ] = None,
     left: Annotated[
@@ -93,14 +92,17 @@ def positions(
     """Print or check the position ids of a prompt.
 
     The ids match those of the model's own code in transformers 5.24. Text positions start at 0 and
-    restart in each packed sequence; RoBERTa and similar models start after the padding row. Padding
-    tokens count as positions in encoders such as BERT, but not in decoders. In M-RoPE, each token
-    of an image or a video has three ids: frame, row and column. In Qwen2-VL, the first text id
-    after an image is the image's first id plus its longer side in tokens.
+    restart in each packed sequence. In RoBERTa and similar models, they start after the padding
+    row. Padding tokens count as positions in encoders such as BERT, but not in decoders.
 
-    --check reads ids of shape (tokens,) or (batch, tokens), and for M-RoPE also (3, tokens) or (3,
-    batch, tokens). It ignores the ids of padding tokens. posenc names a cause only if the cause
-    explains all remaining ids.
+    In M-RoPE, each token of an image or a video has three ids: frame, row and column. In Qwen2-VL,
+    the first text id after an image is the image's first id plus its longer side in tokens. In
+    --grid video:T,H,W@SECONDS, SECONDS is the time between frames. Without --grid, --text lists the
+    lengths of packed sequences.
+
+    With --check, posenc reads ids of shape (tokens,) or (batch, tokens). For M-RoPE, the shape can
+    also be (3, tokens) or (3, batch, tokens). It ignores the ids of padding tokens, and names a
+    cause only if the cause explains all wrong ids.
 
     Examples:
       posenc positions -m qwen2-vl-7b --text 5,3 --grid 1,34,46

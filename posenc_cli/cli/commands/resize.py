@@ -56,7 +56,7 @@ def resize(
             "--len",
             "-l",
             minimum=1,
-            help="new number of positions; the --prefix rows do not count",
+            help="new number of positions (not counting the --prefix rows)",
         ),
     ] = None,
     grid: Annotated[
@@ -81,7 +81,7 @@ def resize(
         whole_option(
             "--prefix",
             minimum=0,
-            help="number of first rows to keep as they are (class and register tokens)",
+            help="number of leading rows to keep as they are (class and register tokens)",
         ),
     ] = 0,
     antialias: Annotated[
@@ -102,7 +102,7 @@ def resize(
         option(
             "--arithmetic",
             known=RESIZE_ARITHMETICS,
-            help="exact, or as torch computes: float32|float64",
+            help="exact, or the format to compute in, as torch does: float32|float64",
         ),
     ] = "exact",
     dtype: Annotated[
@@ -116,10 +116,13 @@ def resize(
 ) -> None:
     """Resize a learned position table.
 
-    posenc interpolates a table, (rows, d) or (1, rows, d), for longer texts or other image sizes.
-    It works like torch.nn.functional.interpolate with align_corners=False. Values are correctly
-    rounded; --arithmetic float32 computes with torch, if torch is installed. If you select a tensor
-    by FILE:NAME and write .npz or .safetensors, the output tensor has the same name.
+    posenc interpolates a position table for longer texts or other image sizes. The table has the
+    shape (rows, d) or (1, rows, d). posenc works like torch.nn.functional.interpolate with
+    align_corners=False.
+
+    Values are correctly rounded. With --arithmetic float32 or float64, posenc computes with torch,
+    which must be installed. If you select a tensor with FILE:NAME and write .npz or .safetensors,
+    the tensor keeps its name.
 
     Examples:
       posenc resize pos_embed.npy --grid 14x14:16x12 --prefix 1 --out resized.npy

@@ -51,8 +51,8 @@ class SubjectOptions(OptionGroup):
         option(
             "--tables",
             metavar="COS SIN",
-            help="check cos and sin tables, (L, d/2) or (L, d): two files, or the same file twice "
-            "if it holds both",
+            help="check cos and sin tables, (L, d/2) or (L, d); if one file holds both, name it "
+            "twice",
         ),
     ] = None
     inv_freq: Annotated[
@@ -72,7 +72,7 @@ class SubjectOptions(OptionGroup):
         option(
             "--impl",
             metavar="NAME",
-            help="check a function, module:f or ./file.py:f, or ./model.onnx; it takes (x, "
+            help="check a function: module:f, ./file.py:f or ./model.onnx; it takes (x, "
             "positions) or (q, k, cos, sin)",
         ),
     ] = None
@@ -82,8 +82,8 @@ class SubjectOptions(OptionGroup):
             "--call",
             metavar="ROLES",
             parse=_roles,
-            help="roles of --impl's arguments, in order, such as q,k,cos,sin; --impl must return "
-            "its vectors in the same order [default: from its signature]",
+            help="roles of the function's arguments, such as q,k,cos,sin; it must return vectors "
+            "in this order [default: from its signature]",
         ),
     ] = ()
     axes: Annotated[
@@ -92,8 +92,8 @@ class SubjectOptions(OptionGroup):
             "--axes",
             metavar="ORDER",
             known=CALL_AXES,
-            help="axes of x, q and k of --impl, such as bhnd or bnhd (b batch, h heads, n tokens, "
-            "d dimensions, f all heads side by side) [default: the order that works]",
+            help="axes of the function's x, q and k, such as bhnd or bnhd; b is batch, h heads, "
+            "n tokens, d dimensions [default: posenc finds the order]",
         ),
     ] = None
     in_place: Annotated[bool, option("--in-place", help="--impl modifies its input in place")] = (
@@ -175,10 +175,8 @@ TOLERANCE = Annotated[
         metavar="X",
         parse=_tolerance_rule,
         autocompletion=completed_from(RULES),
-        help="accepted error: auto, exact, a format, or a number; auto accepts correct float32 "
-        "code; float32 also requires correctly rounded frequencies; float64 requires float64 code; "
-        "exact requires correctly rounded values; float16 and bfloat16 accept values that were "
-        "rounded to this format; a number is the largest absolute error",
+        help="accepted error: auto|float32|float64|exact|float16|bfloat16, or a number; auto "
+        "accepts correct float32 code",
     ),
 ]
 """The error that is accepted."""
@@ -204,19 +202,26 @@ def rope_check(
     """Check a RoPE implementation, and name the bug.
 
     posenc compares a subject with a reference, for all q and k, at all requested positions.
-    --scheme, --model or --config names the reference. The subject is one of --tables, --inv-freq,
-    --rotated and --impl; by default, posenc checks its own tables. If the check fails, the status
-    is 1, and the report names the cause.
+    --scheme, --model or --config names the reference. --tables, --inv-freq, --rotated or --impl
+    names the subject. Without a subject, posenc checks its own tables. If the check fails, the
+    status is 1, and the report names the cause.
 
-    With --impl, posenc passes what the function's signature asks for: vectors, plus positions, an
-    offset or the reference's tables. The first calls use float32 arrays. --verbose shows the calls.
-    The function runs in its own environment, for at most 5 minutes per call. Without --len, posenc
-    checks about 100 positions, up to 131071; with RoPE scaling, up to the extended context.
-    Positions are integers from 0.
+    Without --len, posenc checks about 100 positions, up to 131071. With RoPE scaling, it checks
+    positions up to the extended context. Positions are integers from 0.
 
-    --tol bfloat16 does not detect errors smaller than one rounding to bfloat16 (0.4%): an attention
-    factor that is 0.3% too large passes. If the subject cannot be read or crashes, the status is 2
-    or 3, and the JUnit or GitHub report says so. With -q, a check that passes prints nothing.
+    With --impl, posenc calls the function with the arguments that its signature asks for. It passes
+    vectors, plus positions, an offset or the reference's tables. The first calls use float32
+    arrays. --verbose shows the calls. The function runs in its own environment, for at most 5
+    minutes per call. If the subject cannot be read or crashes, the status is 2 or 3, and the JUnit
+    or GitHub report says so. With -q, a check that passes prints nothing.
+
+    The tolerance auto accepts correct float32 code. The tolerance float32 also requires correctly
+    rounded frequencies. The tolerance float64 requires float64 code, and exact requires correctly
+    rounded values. The tolerances float16 and bfloat16 accept values that were rounded to this
+    format. A number is the largest absolute error.
+
+    With --tol bfloat16, posenc does not detect errors smaller than one rounding to bfloat16 (0.4%).
+    For example, an attention factor that is 0.3% too large passes.
 
     Examples:
       posenc rope-check -m llama-3-8b --tables cos.npy sin.npy

@@ -31,8 +31,7 @@ def rotation(
         option(
             "--pairs",
             metavar="SPEC",
-            help="dimension pairs to draw: 0,1,8 or 0:4 [default: three, from the highest "
-            "frequency to the lowest that visibly rotates]",
+            help="dimension pairs to draw: 0,1,8 or 0:4 [default: three pairs that visibly rotate]",
             parse=_pairs,
         ),
     ] = None,
@@ -41,9 +40,9 @@ def rotation(
 ) -> None:
     """Draw how RoPE rotates a vector, pair by pair.
 
-    posenc draws one circle for each dimension pair in --pairs. Each circle shows the vector (1, 0)
-    rotated to up to 64 positions, from the first to the last. posenc also counts the full rotations
-    of each pair. Without --len, it shows the first 16 positions.
+    posenc draws one circle for each dimension pair in --pairs. Each circle shows how the vector (1,
+    0) rotates, at up to 64 evenly spaced positions. posenc also counts the full rotations of each
+    pair. Without --len, it shows the first 16 positions.
 
     Examples:
       posenc rotation -s rope --pairs 0,1,8 --positions 0:16
