@@ -44,7 +44,7 @@ def _rope_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     inverse=_rope_inverse,
     convention=(
         "The frequencies of a partial rotation use the rotary dim as d, as in GPT-NeoX, Phi and "
-        "StableLM; dimensions past it are unrotated."
+        "StableLM; dimensions beyond the rotary dim are unrotated."
     ),
 )
 def rope(
@@ -70,9 +70,9 @@ def rope(
         "⌊seq_len/2⌋ (lucidrains)"
     ),
     convention=(
-        "The center c keeps the amplitudes of a sequence near 1. It cancels in q·k only if query"
-        " and key use the same center. lucidrains is rotary-embedding-torch; flash-attn uses "
-        "lucidrains' center."
+        "The center c keeps the amplitudes of a sequence near 1. It cancels in q·k only if query "
+        "and key use the same center. convention=lucidrains is the center of "
+        "rotary-embedding-torch, which flash-attn also uses."
     ),
     inverse=no_guesses,
 )
