@@ -91,8 +91,8 @@ def sinusoidal_nd(
     normalize: Annotated[
         bool,
         Param(
-            "detr only: coordinates 1 to n of an axis, multiplied by 2π and divided by n + 1e-6, "
-            "as in DETR's models",
+            "detr only: multiply the coordinates 1 to n of each axis by 2π / (n + 1e-6), as "
+            "DETR's models do",
             source="transformers DetrSinePositionEmbedding",
         ),
     ] = False,
@@ -291,17 +291,19 @@ _SINUSOIDAL = {
         "Qwen-Image does too, with the origin at minus half of the grid. Z-Image uses cogvideox "
         "with base=256. pixtral, qwen2-vl, hunyuan-image-3 and dinov3 use the half layout over "
         "all dimensions (row, column, row, column). gemma4 uses the half layout within each axis "
-        "(row, row, column, column). All other conventions use the interleaved layout. llama4 "
-        "counts from 1. eva is timm's RotaryEmbeddingCat without in_pixels. eva-pixels is the "
-        "same class with in_pixels, and its base is max_res. lucidrains-pixel is "
-        "rotary-embedding-torch with freqs_for='pixel', and its base is max_freq. Tokens outside "
-        "the grid are not rotated and get no row. These are the class and register tokens of "
-        "dinov3, liere and llama4, and the text of cogvideox and hunyuan-video. Rows are in "
-        "row-major order, but Qwen2-VL itself orders its patches in 2 × 2 blocks. Gemma 4's image "
-        "processor passes (x, y), so the first half of the pairs follows columns. Use order=wh "
-        "for Gemma 4. CogVideoX 1.0 scales other grid sizes to a crop of its trained grid "
-        "(base_size=30x45), but CogVideoX 1.5 counts rows and columns. liere is LieRE's fixed "
-        "form. LieRE's learned form with 2 × 2 generators is rope-mixed."
+        "(row, row, column, column). All other conventions use the interleaved layout. The "
+        "default base is 100 for dinov3 and gemma4, 256 for hunyuan-video, 2000 for flux2, e^4 "
+        "for liere, and 10000 for most others. eva-pixels sets base to 224 (max_res), and "
+        "lucidrains-pixel to 10 (max_freq). llama4 counts from 1. eva is timm's "
+        "RotaryEmbeddingCat without in_pixels. eva-pixels is the same class with in_pixels. "
+        "lucidrains-pixel is rotary-embedding-torch with freqs_for='pixel'. Tokens outside the "
+        "grid are not rotated and get no row. These are the class and register tokens of dinov3, "
+        "liere and llama4, and the text of cogvideox and hunyuan-video. Rows are in row-major "
+        "order, but Qwen2-VL itself orders its patches in 2 × 2 blocks. Gemma 4's image processor "
+        "passes (x, y), so the first half of the pairs follows columns. Use order=wh for Gemma 4. "
+        "CogVideoX 1.0 scales other grid sizes to a crop of its trained grid (base_size=30x45), "
+        "but CogVideoX 1.5 counts rows and columns. liere is LieRE's fixed form. LieRE's learned "
+        "form with 2 × 2 generators is rope-mixed."
     ),
     inverse=no_guesses,
 )
@@ -311,17 +313,15 @@ def rope_axial(
     base: Annotated[
         float | None,
         Param(
-            "base of the frequencies: 100 for dinov3 and gemma4, 256 for hunyuan-video, 2000 for "
-            "flux2, e^4 for liere, else 10000; max_res (224) of eva-pixels, max_freq (10) of "
-            "lucidrains-pixel",
+            "base of the frequencies [default: set by the convention]",
             above=1,
         ),
     ] = None,
     layout: Annotated[
         Literal["interleaved", "half"] | None,
         Param(
-            "dimensions of a pair: 2i and 2i+1 (interleaved), or i and i+d/2 (half; within each "
-            "axis for gemma4); by default, that of the convention"
+            "dimensions of a pair: 2i and 2i+1 (interleaved), or i and i+d/2 (half) [default: set "
+            "by the convention]"
         ),
     ] = None,
     partial: Partial = 1.0,
@@ -349,15 +349,15 @@ def rope_axial(
     order: Annotated[
         Literal["hw", "wh"] | None,
         Param(
-            "axis of the first half of the pairs: rows (hw) or columns (wh); by default, that of"
-            " the convention"
+            "axis of the first half of the pairs: rows (hw) or columns (wh) [default: set by the "
+            "convention]"
         ),
     ] = None,
     sections: Annotated[
         tuple[int, ...] | None,
         Param(
-            "video only: number of pairs for frame, row and column; by default, that of the "
-            "convention",
+            "for videos: number of pairs for frame, row and column [default: set by the "
+            "convention]",
             minimum=1,
             maximum=32768,
         ),
@@ -374,8 +374,8 @@ def rope_axial(
     origin: Annotated[
         tuple[int, ...] | None,
         Param(
-            "first coordinate on each axis (Qwen-Image: minus half of the grid); by default, "
-            "that of the convention",
+            "first coordinate on each axis (Qwen-Image: minus half of the grid) [default: set by "
+            "the convention]",
             minimum=-LARGEST_POSITION,
             maximum=LARGEST_POSITION,
         ),
@@ -383,8 +383,8 @@ def rope_axial(
     axes: Annotated[
         str | None,
         Param(
-            "file of coordinates instead of the grid: (2, L), or (3, L) for video, in the "
-            "model's own units (dinov3: −1 to 1, liere: 0 to 1)",
+            "file of coordinates instead of the grid, of shape (2, L), or (3, L) for videos, in "
+            "the model's own units (dinov3: −1 to 1; liere: 0 to 1)",
             is_file=True,
         ),
     ] = None,

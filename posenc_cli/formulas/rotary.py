@@ -13,8 +13,8 @@ from posenc_cli.formulas.parameters import Base, Dim, Param, SequenceLength
 PairLayout = Annotated[
     Literal["interleaved", "half"],
     Param(
-        "dimensions of a pair: 2i and 2i+1 (interleaved: the paper, GPT-J, Meta's Llama) "
-        "or i and i+d/2 (half: Hugging Face's Llama, GPT-NeoX)",
+        "dimensions of a pair: interleaved (2i and 2i+1, as in the paper, GPT-J and Meta's Llama) "
+        "or half (i and i+d/2, as in GPT-NeoX and Hugging Face's Llama)",
         source="Su et al. 2021 §3.4.2",
     ),
 ]
