@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from benchmarks.sizes import Sizes
 
 HOW = (
-    "An entry is the time of the case in the first column, divided by the time of the case in the "
-    "column “compared with”. Unless the row says otherwise, the tables are rotary tables of {rows} "
-    "× {dim} in float32. `posenc.encode` computes them in one process, and posenc chooses the "
-    "number of threads. ALiBi's scores have 8 heads and {context} positions. Tables with 2, 8 and "
-    "16 columns have the same number of values as the table with {dim} columns."
+    "Each row divides the time of one case by that of another (column “compared with”). Unless the "
+    "row says otherwise, the tables are rotary tables of {rows} × {dim} in float32. "
+    "`posenc.encode` computes them in one process, and posenc chooses the number of threads. "
+    "ALiBi's scores have 8 heads and {context} positions. Tables with 2, 8 and 16 columns have the "
+    "same number of values as the table with {dim} columns."
 )
 NARROW = (2, 8, 16)
 HEADS = 8

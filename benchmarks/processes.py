@@ -167,10 +167,9 @@ def startup(sizes: Sizes) -> Section:
             ratio = times.ratio(name, base)
             found.append(Measurement(name, base, ratio, goal=goals.get(name)))
     how = (
-        "An entry is the time of the process in the first column, divided by the time of the "
-        "process in the column “compared with”. The two processes run in turn. Rows with --impl or "
-        "x.png compare CPU time. “An empty figure” is a process that saves an empty figure with "
-        "matplotlib."
+        "Each row divides the run time of one process by that of another (column “compared with”). "
+        "The two processes run alternately. Rows with --impl or x.png compare CPU time. “An empty "
+        "figure” is a process that saves an empty figure with matplotlib."
     )
     return Section("Start-up", how, (*found, *_called(sizes), *_pictures(sizes)))
 

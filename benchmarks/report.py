@@ -225,9 +225,9 @@ _USED = {
 def _machine(machine: Results) -> str:
     libraries = [f"{name} {version}" for name, version in machine["libraries"].items() if version]
     return (
-        "`make bench` measures the two sides of each ratio in turn. An entry has the median, the "
-        "minimum, and the goal if there is one. These numbers are from an "
-        f"{machine['cpu']} with {machine['cores']} cores: {machine['system']}, "
+        "Most entries are ratios of two measurements, which `make bench` runs alternately. An "
+        "entry shows the median, the minimum, and the goal if there is one. The numbers are from "
+        f"an {machine['cpu']} with {machine['cores']} cores: {machine['system']}, "
         f"Python {machine['python']}, {', '.join(libraries)}."
     )
 

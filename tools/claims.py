@@ -61,7 +61,7 @@ CLAIMS = (
     Claim(
         "length",
         "Vaswani et al. 2017, arXiv:1706.03762, table 3 (E)",
-        "Learned rows and sinusoids give nearly the same loss at the trained length",
+        "Learned rows and sinusoids reach nearly the same loss at the trained length",
         "translation, WMT 2014 English to German",
         (Alike(_LEARNED, _SINUSOIDAL, 1),),
     ),

@@ -379,8 +379,8 @@ posenc has no scheme for these functions:
 - `demucs:create_2d_sin_embedding` alternates sin x and cos x, then sin y and cos y.
 - `diffusers:get_2d_rotary_pos_embed_lumina` alternates pairs that rotate by row and by column.
 - `labml-nn:get_alibi_biases` counts keys from 1.
-- `pytorch-forecasting:PositionalEncoder` gives the sine and the cosine of a pair different
-  frequencies, so its dot products do not depend on the distance alone.
+- `pytorch-forecasting:PositionalEncoder` uses different frequencies for the sine and the
+  cosine of a pair, so its dot products do not depend on the distance alone.
 
 In equinox, all `RotaryPositionalEmbedding` objects of one size share a table. This table has the
 `theta` of the object that was called first.

@@ -23,8 +23,8 @@ MaxBias = Annotated[
 Convention = Annotated[
     SlopesRule,
     Param(
-        "press is the authors' rule, also in MPT and BLOOM; naive is 2^(−max_bias·h/heads) for any "
-        "number of heads",
+        "press: the authors' rule, also used in MPT and BLOOM; naive: 2^(−max_bias·h/heads) for "
+        "any number of heads",
         source="Press et al. 2021, the authors' code",
     ),
 ]

@@ -40,7 +40,7 @@ _TIME, _HEIGHT, _WIDTH = range(3)
 Grid = Annotated[
     tuple[int, ...],
     Param(
-        "positions along each axis, rows × columns for an image; the last axis varies fastest",
+        "positions along each axis (rows × columns for an image); the last axis varies fastest",
         minimum=1,
         maximum=LARGEST_POSITION,
         separator="x",
@@ -57,16 +57,17 @@ Grid = Annotated[
     ),
     convention=(
         "Each convention has its own order of columns. Here, y is the row and x the column of an "
-        "image. mae: sin x, cos x, sin y, cos y; SD3, DiT and PixArt in diffusers use mae with "
-        "base_size. vit-mae: sin y, cos y, sin x, cos x; this is a function of transformers, whose "
-        "ViT-MAE then swaps the halves, so its table is mae. timm: sin y, sin x, cos y, cos x. "
-        "detr: y, then x, with alternating sines and cosines; positions count from 1. cogvideox: "
-        "frames, x, y, with 1/4, 3/8 and 3/8 of the columns. simple-vit (big_vision, and "
-        "vit-pytorch's SimpleViT with 2 and 3 axes): like mae, but the last frequency is 1/base, "
-        "and the remaining columns are zeros. tensor2tensor (any number of axes): sines, then "
-        "cosines, axis after axis; the remaining columns are zeros. positional-encodings (up to 3 "
-        "axes): alternating sines and cosines, axis after axis, cut off at dim. Tokens outside the "
-        "grid, such as a class token, get no row."
+        "image. mae uses sin x, cos x, sin y, cos y. SD3, DiT and PixArt in diffusers use mae "
+        "with base_size. vit-mae uses sin y, cos y, sin x, cos x. It is a function of "
+        "transformers. ViT-MAE then swaps the two halves, so its table is mae. timm uses sin y, "
+        "sin x, cos y, cos x. detr uses the columns of y, then the columns of x. Sines and "
+        "cosines alternate, and positions count from 1. cogvideox uses 1/4 of the columns for "
+        "frames, 3/8 for x and 3/8 for y. simple-vit (big_vision, and vit-pytorch's SimpleViT "
+        "with 2 and 3 axes) is like mae, but the last frequency is 1/base, and the remaining "
+        "columns are zeros. tensor2tensor supports any number of axes. Each axis has its sines, "
+        "then its cosines, and the remaining columns are zeros. positional-encodings supports up "
+        "to 3 axes. Each axis has alternating sines and cosines, and the table is cut off at dim. "
+        "Tokens outside the grid, such as a class token, get no row."
     ),
 )
 def sinusoidal_nd(
@@ -90,8 +91,8 @@ def sinusoidal_nd(
     normalize: Annotated[
         bool,
         Param(
-            "detr only: coordinates 1 to n of an axis, multiplied by 2π and divided by n + 1e-6, "
-            "as in DETR's models",
+            "detr only: multiply the coordinates 1 to n of each axis by 2π / (n + 1e-6), as "
+            "DETR's models do",
             source="transformers DetrSinePositionEmbedding",
         ),
     ] = False,
@@ -116,7 +117,7 @@ def sinusoidal_nd(
     origin: Annotated[
         tuple[int, ...] | None,
         Param(
-            "first coordinate on each axis, as in SD3's crops; by default, that of the convention",
+            "first coordinate on each axis, as in SD3's crops [default: set by the convention]",
             minimum=-LARGEST_POSITION,
             maximum=LARGEST_POSITION,
         ),
@@ -281,24 +282,28 @@ _SINUSOIDAL = {
         "lucidrains-pixel: by c · π · (1 + (base/2 − 1) · i/(n − 1))"
     ),
     convention=(
-        "Order of the axes: rows, columns. llama4 and moonvit (Kimi-VL's vision encoder) use "
-        "columns, rows. Videos (wan, hunyuan-video, cogvideox) use frames, rows, columns. "
-        "Dimensions per axis: equal shares, except for videos. wan uses 44, 42, 42 of 128 (p − "
-        "2⌊p/3⌋, ⌊p/3⌋, ⌊p/3⌋ of p pairs); hunyuan-video uses 16, 56, 56 of 128; cogvideox uses "
-        "16, 24, 24 of 64. flux2 has four axes (frame, row, column, token) of 32 dimensions each. "
-        "Flux uses hunyuan-video with base=10000. Qwen-Image does too, with the origin at minus "
-        "half of the grid. Z-Image uses cogvideox with base=256. Layout: half over all dimensions "
-        "(row, column, row, column) in pixtral, qwen2-vl, hunyuan-image-3 and dinov3; half within "
-        "each axis (row, row, column, column) in gemma4; interleaved in all others. llama4 counts "
-        "from 1. eva is timm's RotaryEmbeddingCat without in_pixels. eva-pixels is the same class "
-        "with in_pixels; its base is max_res. lucidrains-pixel is rotary-embedding-torch with "
-        "freqs_for='pixel'; its base is max_freq. Tokens outside the grid are not rotated and get "
-        "no row: class and register tokens of dinov3, liere and llama4, and text of cogvideox and "
-        "hunyuan-video. Rows are in row-major order; Qwen2-VL itself orders its patches in 2 × 2 "
-        "blocks. Gemma 4's image processor passes (x, y), so the first half of the pairs follows "
-        "columns: use order=wh. CogVideoX 1.0 scales other grid sizes to a crop of its trained "
-        "grid (base_size=30x45); CogVideoX 1.5 counts rows and columns. liere is LieRE's fixed "
-        "form; its learned form with 2 × 2 generators is rope-mixed."
+        "Most conventions order the axes as rows, columns. llama4 and moonvit (Kimi-VL's vision "
+        "encoder) use columns, rows. Videos (wan, hunyuan-video, cogvideox) use frames, rows, "
+        "columns. Each axis has the same number of dimensions, except for videos. wan uses 44, "
+        "42, 42 of 128 dimensions (p − 2⌊p/3⌋, ⌊p/3⌋, ⌊p/3⌋ of p pairs). hunyuan-video uses 16, "
+        "56, 56 of 128, and cogvideox uses 16, 24, 24 of 64. flux2 has four axes (frame, row, "
+        "column, token) of 32 dimensions each. Flux uses hunyuan-video with base=10000. "
+        "Qwen-Image does too, with the origin at minus half of the grid. Z-Image uses cogvideox "
+        "with base=256. pixtral, qwen2-vl, hunyuan-image-3 and dinov3 use the half layout over "
+        "all dimensions (row, column, row, column). gemma4 uses the half layout within each axis "
+        "(row, row, column, column). All other conventions use the interleaved layout. The "
+        "default base is 100 for dinov3 and gemma4, 256 for hunyuan-video, 2000 for flux2, e^4 "
+        "for liere, and 10000 for most others. eva-pixels sets base to 224 (max_res), and "
+        "lucidrains-pixel to 10 (max_freq). llama4 counts from 1. eva is timm's "
+        "RotaryEmbeddingCat without in_pixels. eva-pixels is the same class with in_pixels. "
+        "lucidrains-pixel is rotary-embedding-torch with freqs_for='pixel'. Tokens outside the "
+        "grid are not rotated and get no row. These are the class and register tokens of dinov3, "
+        "liere and llama4, and the text of cogvideox and hunyuan-video. Rows are in row-major "
+        "order, but Qwen2-VL itself orders its patches in 2 × 2 blocks. Gemma 4's image processor "
+        "passes (x, y), so the first half of the pairs follows columns. Use order=wh for Gemma 4. "
+        "CogVideoX 1.0 scales other grid sizes to a crop of its trained grid (base_size=30x45), "
+        "but CogVideoX 1.5 counts rows and columns. liere is LieRE's fixed form. LieRE's learned "
+        "form with 2 × 2 generators is rope-mixed."
     ),
     inverse=no_guesses,
 )
@@ -308,17 +313,15 @@ def rope_axial(
     base: Annotated[
         float | None,
         Param(
-            "base of the frequencies: 100 for dinov3 and gemma4, 256 for hunyuan-video, 2000 for "
-            "flux2, e^4 for liere, else 10000; max_res (224) of eva-pixels, max_freq (10) of "
-            "lucidrains-pixel",
+            "base of the frequencies [default: set by the convention]",
             above=1,
         ),
     ] = None,
     layout: Annotated[
         Literal["interleaved", "half"] | None,
         Param(
-            "dimensions of a pair: 2i and 2i+1 (interleaved), or i and i+d/2 (half; within each "
-            "axis for gemma4); by default, that of the convention"
+            "dimensions of a pair: 2i and 2i+1 (interleaved), or i and i+d/2 (half) [default: set "
+            "by the convention]"
         ),
     ] = None,
     partial: Partial = 1.0,
@@ -346,15 +349,15 @@ def rope_axial(
     order: Annotated[
         Literal["hw", "wh"] | None,
         Param(
-            "axis of the first half of the pairs: rows (hw) or columns (wh); by default, that of"
-            " the convention"
+            "axis of the first half of the pairs: rows (hw) or columns (wh) [default: set by the "
+            "convention]"
         ),
     ] = None,
     sections: Annotated[
         tuple[int, ...] | None,
         Param(
-            "video only: number of pairs for frame, row and column; by default, that of the "
-            "convention",
+            "for videos: number of pairs for frame, row and column [default: set by the "
+            "convention]",
             minimum=1,
             maximum=32768,
         ),
@@ -371,8 +374,8 @@ def rope_axial(
     origin: Annotated[
         tuple[int, ...] | None,
         Param(
-            "first coordinate on each axis (Qwen-Image: minus half of the grid); by default, "
-            "that of the convention",
+            "first coordinate on each axis (Qwen-Image: minus half of the grid) [default: set by "
+            "the convention]",
             minimum=-LARGEST_POSITION,
             maximum=LARGEST_POSITION,
         ),
@@ -380,8 +383,8 @@ def rope_axial(
     axes: Annotated[
         str | None,
         Param(
-            "file of coordinates instead of the grid: (2, L), or (3, L) for video, in the "
-            "model's own units (dinov3: −1 to 1, liere: 0 to 1)",
+            "file of coordinates instead of the grid, of shape (2, L), or (3, L) for videos, in "
+            "the model's own units (dinov3: −1 to 1; liere: 0 to 1)",
             is_file=True,
         ),
     ] = None,
@@ -629,11 +632,12 @@ def _mrope_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         "sections[2], else on t"
     ),
     convention=(
-        "Qwen2-VL, Qwen2.5-VL: layout=half; Qwen3-VL: layout=half interleaved=true "
-        "sections=24,20,20. Ernie 4.5 VL: order=hwt sections=22,22,20; the pairs of h and w "
-        "alternate before those of t. XD-RoPE: four sections, and four rows in the file of axes "
-        "(HunYuan: position, width, height, image). For TMRoPE, pass a file of times in units of "
-        "40 ms (Qwen2.5-Omni truncates them to integers, Qwen3-Omni does not)."
+        "Qwen2-VL and Qwen2.5-VL use layout=half. Qwen3-VL uses layout=half interleaved=true "
+        "sections=24,20,20. Ernie 4.5 VL uses order=hwt sections=22,22,20, which alternates the "
+        "pairs of h and w before the pairs of t. XD-RoPE needs four sections, and four rows in "
+        "the file of axes (in HunYuan: position, width, height, image). For TMRoPE, pass a file "
+        "of times in units of 40 ms. Qwen2.5-Omni truncates these times to integers, but "
+        "Qwen3-Omni does not."
     ),
     inverse=no_guesses,
     mistakes=_mrope_mistakes,
@@ -664,7 +668,7 @@ def mrope(
     axes: Annotated[
         str | None,
         Param(
-            "file of positions on t, h and w, (3, L); without it, all tokens are text",
+            "file of positions on t, h and w, of shape (3, L); without it, all tokens are text",
             is_file=True,
         ),
     ] = None,

@@ -261,8 +261,8 @@ def kerple_power(
     r2: Annotated[
         Scalars,
         Param(
-            "exponent of the distance: one for all heads, or one per head; at most 2 for a valid"
-            " kernel",
+            "exponent of the distance, at most 2 for a valid kernel: one for all heads, or one "
+            "per head",
             above=0,
             maximum=2,
             source="mean of the authors' initial values",
@@ -316,9 +316,10 @@ def _one_per_head(name: str, values: Scalars, heads: int) -> Scalars:
         "with sinusoidal: i = 0 … dim/2 − 1; nemo: i = 1 … dim/2, minus dim/2"
     ),
     convention=(
-        "sinusoidal: the inner product of two rows of the sinusoidal encoding with this dim and "
-        "base. nemo: the exponents start at 2/dim, and the bias is 0 at distance 0. The softmax "
-        "removes the constant difference, but not the effect of the other exponents."
+        "convention=sinusoidal uses the inner product of two rows of the sinusoidal encoding with "
+        "this dim and base. With convention=nemo, the exponents start at 2/dim, and the bias is 0 "
+        "at distance 0. The softmax removes the constant difference, but not the effect of the "
+        "other exponents."
     ),
     inverse=_sandwich_inverse,
 )

@@ -236,8 +236,9 @@ def _parameters_by_name(name: str, _rows: int) -> dict[str, str]:
         "E + ⌊ln(n/E) / ln(max_distance/E) · (N − E)⌋)"
     ),
     convention=(
-        "bidirectional=true is for encoders, and false for decoders. With false, all keys after "
-        "the query share bucket 0. T5 does not divide the scores by √d."
+        "Encoders use bidirectional=true, and decoders use bidirectional=false. With "
+        "bidirectional=false, all keys after the query share bucket 0. T5 does not divide the "
+        "scores by √d."
     ),
     weights=WeightsShape(
         "num_buckets",

@@ -38,12 +38,13 @@ Frequencies = tuple[float, ...]
         "m_i = base^(−4(i mod d/4)/d), a = 2πu, u uniform from 0 to 1"
     ),
     convention=(
-        "The models learn f and g for each head and layer (stored in `freqs`, x before y). This "
-        "scheme has the f and g of one head. Without x_frequencies and y_frequencies, posenc draws "
-        "the head's angle a from the seed, as the authors' initialization does; f and g are then "
-        "multiples of 2^−32. A class token is not rotated and gets no row. The learned form of "
-        "LieRE (arXiv:2406.10322) with 2 × 2 generators is equivalent; include LieRE's sign and "
-        "coordinate scale in the frequencies. Larger generators do not rotate dimension pairs."
+        "The models learn f and g for each head and layer, and store them in `freqs` (x before "
+        "y). This scheme uses the f and g of one head. Without x_frequencies and y_frequencies, "
+        "posenc draws the head's angle a from the seed, as the authors' initialization does. In "
+        "this case, f and g are multiples of 2^−32. A class token is not rotated and gets no row. "
+        "The learned form of LieRE (arXiv:2406.10322) with 2 × 2 generators is equivalent. For "
+        "this form, include LieRE's sign and coordinate scale in the frequencies. Larger "
+        "generators do not rotate dimension pairs."
     ),
     inverse=no_guesses,
 )

@@ -314,7 +314,7 @@ Heads = Annotated[
     int, Param("attention heads", minimum=1, maximum=65536, source=f"{_PAPER} §3.2.2")
 ]
 Base = Annotated[
-    float, Param("base of the frequencies, RoPE's theta", above=1, source=f"{_PAPER} §3.5")
+    float, Param("base of the frequencies (theta in RoPE)", above=1, source=f"{_PAPER} §3.5")
 ]
 Seed = Annotated[
     int, Param("seed of a random table (normal, std 0.02)", minimum=0, maximum=2**64 - 1)

@@ -13,8 +13,8 @@ from posenc_cli.formulas.parameters import Base, Dim, Param, SequenceLength
 PairLayout = Annotated[
     Literal["interleaved", "half"],
     Param(
-        "dimensions of a pair: 2i and 2i+1 (interleaved: the paper, GPT-J, Meta's Llama) "
-        "or i and i+d/2 (half: Hugging Face's Llama, GPT-NeoX)",
+        "dimensions of a pair: interleaved (2i and 2i+1, as in the paper, GPT-J and Meta's Llama) "
+        "or half (i and i+d/2, as in GPT-NeoX and Hugging Face's Llama)",
         source="Su et al. 2021 §3.4.2",
     ),
 ]
@@ -44,7 +44,7 @@ def _rope_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     inverse=_rope_inverse,
     convention=(
         "The frequencies of a partial rotation use the rotary dim as d, as in GPT-NeoX, Phi and "
-        "StableLM; dimensions past it are unrotated."
+        "StableLM; dimensions beyond the rotary dim are unrotated."
     ),
 )
 def rope(
@@ -70,9 +70,9 @@ def rope(
         "⌊seq_len/2⌋ (lucidrains)"
     ),
     convention=(
-        "The center c keeps the amplitudes of a sequence near 1. It cancels in q·k only if query"
-        " and key use the same center. lucidrains is rotary-embedding-torch; flash-attn uses "
-        "lucidrains' center."
+        "The center c keeps the amplitudes of a sequence near 1. It cancels in q·k only if query "
+        "and key use the same center. convention=lucidrains is the center of "
+        "rotary-embedding-torch, which flash-attn also uses."
     ),
     inverse=no_guesses,
 )

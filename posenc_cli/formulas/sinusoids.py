@@ -47,7 +47,9 @@ _GLOBAL_SHIFT, _GLOBAL_SCALING, _FIRST_LOCAL_SHIFT = range(3)
 
 Training = Annotated[
     bool,
-    Param("use random positions as in training (from the seed), instead of those of evaluation"),
+    Param(
+        "use random positions from the seed, as in training, instead of the positions of evaluation"
+    ),
 ]
 ShiftSeed = Annotated[
     int, Param("seed of the random positions in training", minimum=0, maximum=2**64 - 1)
@@ -72,10 +74,11 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     source="Vaswani et al. 2017, arXiv:1706.03762 §3.5",
     formula="PE[p, 2i] = sin(p · base^(−2i/dim)), PE[p, 2i+1] = cos(p · base^(−2i/dim))",
     convention=(
-        "The defaults are the paper's. Marian: layout=concat odd=split; XLNet: layout=concat; "
-        "tensor2tensor, fairseq, M2M100, Whisper: layout=concat spacing=tensor2tensor odd=pad; "
-        "Musicgen: the same, and order=cos-first; positional-encodings: odd=truncate. fairseq "
-        "numbers its first token padding_idx + 1: use --start."
+        "The defaults are the paper's. Marian uses layout=concat odd=split, and XLNet uses "
+        "layout=concat. tensor2tensor, fairseq, M2M100 and Whisper use layout=concat "
+        "spacing=tensor2tensor odd=pad. Musicgen uses the same options and order=cos-first. "
+        "positional-encodings uses odd=truncate. fairseq numbers its first token padding_idx + 1, "
+        "so use --start."
     ),
     inverse=_inverse,
 )
@@ -93,7 +96,7 @@ def sinusoidal(
     spacing: Annotated[
         Literal["vaswani", "tensor2tensor"],
         Param(
-            "exponent 2i/dim (vaswani), or i/(pairs − 1), whose lowest frequency is 1/base "
+            "exponent: 2i/dim (vaswani), or i/(pairs − 1), so that the lowest frequency is 1/base "
             "(tensor2tensor)",
             source=_PAPER,
         ),
@@ -102,8 +105,8 @@ def sinusoidal(
     odd: Annotated[
         Odd,
         Param(
-            "handling of an odd dim: error, drop the last column (truncate), add a zero column "
-            "(pad), or put the extra column into the first half (split)"
+            "for an odd dim: refuse it (error), drop the last column (truncate), add a zero "
+            "column (pad), or put the extra column into the first half (split)"
         ),
     ] = "error",
     full_turns: Annotated[
@@ -146,10 +149,11 @@ def sinusoidal(
         "downscale_freq_shift)), i = 0 … n − 1, n = ⌊dim/2⌋"
     ),
     convention=(
-        "The defaults are those of diffusers' function and of DDPM. Stable Diffusion (freq_shift"
-        " of its UNet), ADM, DiT and diffusers' transformers use flip_sin_to_cos=true "
-        "downscale_freq_shift=0 (diffusers' DiT: 1). Flux multiplies its timesteps, from 0 to 1,"
-        " by 1000. An odd dim ends in a column of zeros."
+        "The defaults are those of diffusers' function and of DDPM. Stable Diffusion (freq_shift "
+        "of its UNet), ADM, DiT and diffusers' transformers use flip_sin_to_cos=true "
+        "downscale_freq_shift=0. DiT in diffusers uses flip_sin_to_cos=true "
+        "downscale_freq_shift=1. In Flux, timesteps range from 0 to 1, and the model multiplies "
+        "them by 1000. An odd dim ends in a column of zeros."
     ),
     inverse=no_guesses,
 )
@@ -196,17 +200,18 @@ def timestep(
 
 
 @absolute(
-    source=f"{_CAPE} §3; PyTorch code of gcambara/cape",
+    source=f"{_CAPE} §3; PyTorch code in gcambara/cape",
     formula=(
         "sin(x · ω_i), cos(x · ω_i) alternating, ω_i = freq_scale · base^(−2i/dim); x = p, or "
         "p − (seq_len − 1)/2 with normalize; in training (x + D + e_p) · exp(s), uniform |D| ≤ "
         "max_global_shift, |e_p| ≤ max_local_shift, |s| ≤ ln max_global_scaling"
     ),
     convention=(
-        "The default shifts are those of the authors' code for text, which uses normalize=false."
-        " For speech, the code uses max_global_shift=60 max_global_scaling=1.1 freq_scale=30. "
-        "Shifts and scaling apply only with training=true. Each sequence of a batch gets "
-        "different random numbers; here, a seed gives the random numbers of one sequence."
+        "The default shifts are those of the authors' code for text, which uses normalize=false. "
+        "For speech, the code uses max_global_shift=60 max_global_scaling=1.1 freq_scale=30. "
+        "Shifts and scaling apply only with training=true. In the authors' code, each sequence of "
+        "a batch gets different random numbers. Here, the seed sets the random numbers of one "
+        "sequence."
     ),
     inverse=no_guesses,
 )
@@ -233,7 +238,7 @@ def cape(
     max_local_shift: Annotated[
         float,
         Param(
-            "largest shift of a single position",
+            "largest shift of an individual position",
             minimum=0,
             maximum=_LARGEST_SHIFT,
             source="the code's example for text",
@@ -302,9 +307,9 @@ def cape(
     ),
     convention=(
         "After training, the authors' code adds max_shift to all positions. For positions without "
-        "this shift, use the sinusoidal scheme. Each sequence of a batch gets a different shift; "
-        "here, a seed gives the random numbers of one sequence. The authors' table ends at 5000 "
-        "positions."
+        "this shift, use the sinusoidal scheme. In this code, each sequence of a batch gets a "
+        "different shift. Here, the seed sets the shift of one sequence. The authors' table ends "
+        "at 5000 positions."
     ),
     inverse=no_guesses,
 )

@@ -28,7 +28,7 @@ _LARGEST_SIDE = 32768
 WindowSize = Annotated[
     tuple[int, ...],
     Param(
-        "rows x columns of a window; a single number means a square window",
+        "rows x columns of a window; one number means a square window",
         minimum=1,
         maximum=_LARGEST_SIDE,
         separator="x",
@@ -67,11 +67,11 @@ def _window_of_rows(rows: int) -> tuple[int, ...] | None:
         "column c of a place of an H × W window; query i minus key j"
     ),
     convention=(
-        "Patches are in row-major order. With class_token=true, as in BEiT, position 0 is the "
-        "class token, and the last three rows of the table are class token to patch, patch to "
-        "class token, and class token to itself. transformers 5.23 transposes a window with "
-        "unequal sides. The bias is added after the division by √d. It does not include the mask"
-        " of Swin's shifted windows."
+        "Patches are in row-major order. With class_token=true (BEiT), position 0 is the class "
+        "token. The last three rows of the table are then class token to patch, patch to class "
+        "token, and class token to itself. transformers 5.23 transposes a window with unequal "
+        "sides. The bias is added after the division by √d. It does not include the mask of "
+        "Swin's shifted windows."
     ),
     weights=WeightsShape(
         "window_size",
@@ -130,11 +130,11 @@ def swin(
         "is that of pretrained_window_size if given; offsets are query i minus key j"
     ),
     convention=(
-        "weights=FILE contains the tensors 0.weight, 0.bias and 2.weight of the network. "
-        "weights=FILE:PREFIX names the tensors of a checkpoint, such as "
+        "weights=FILE names a file with the tensors 0.weight, 0.bias and 2.weight of the network. "
+        "weights=FILE:PREFIX names these tensors in a checkpoint, such as "
         "encoder.layers.0.blocks.0.attention.self.continuous_position_bias_mlp or "
-        "layers.0.blocks.0.attn.cpb_mlp. Without a file, all weights are random. posenc computes"
-        " the network in float64. For a side of length 1, the divisor is 1."
+        "layers.0.blocks.0.attn.cpb_mlp. Without a file, all weights are random. posenc computes "
+        "the network in float64. If a side of the window has length 1, the divisor is 1."
     ),
     weights=WeightsShape(
         "hidden",
@@ -188,19 +188,19 @@ def swin_v2(
 
 
 @bias(
-    source=f"{_FIRE} §3 and its code; FIRE of mcleish7/arithmetic",
+    source=f"{_FIRE} §3 and its code; FIRE in mcleish7/arithmetic",
     formula=(
         "bias_h(i, j) = Σ_k w_hk · max(0, u_k · t + b_k) + s_h, t = f(|i − j|) / "
         "(f(max(threshold, i)) + 10^−6), f(x) = ln(1 + c · x)"
     ),
     convention=(
         "For queries up to the threshold, the score depends only on the distance. For later "
-        "queries, the score also depends on the query's position. In the authors' code, keys after "
-        "the query get the score of their distance, which a causal mask hides. weights=FILE holds "
-        "the tensors mlp.0.weight, mlp.0.bias, mlp.2.weight and mlp.2.bias; weights=FILE:PREFIX "
-        "names those of a checkpoint. Set the other learned parameters with --set c and threshold "
-        "(|L_multiplier · L| in the code). Without a file, the weights are random, from "
-        "normal(0, 0.3). posenc computes the network in float64."
+        "queries, the score also depends on the query's position. In the authors' code, keys "
+        "after the query get the score of their distance, which a causal mask hides. weights=FILE "
+        "names a file with the tensors mlp.0.weight, mlp.0.bias, mlp.2.weight and mlp.2.bias. "
+        "weights=FILE:PREFIX names these tensors in a checkpoint. Set the other learned "
+        "parameters with --set c and threshold (|L_multiplier · L| in the code). Without a file, "
+        "the weights are random, from normal(0, 0.3). posenc computes the network in float64."
     ),
     weights=WeightsShape(
         "hidden",

@@ -50,7 +50,7 @@ class Cause(Code):
         "frequencies or rows are uninitialized memory",
     )
     NOT_A_NUMBER = "not-a-number", "values are NaN or infinite, and no known bug explains them"
-    UNKNOWN = "unknown", "no known bug gives these values"
+    UNKNOWN = "unknown", "no known bug produces these values"
 
 
 class SubjectKind(Code):

@@ -209,7 +209,7 @@ BUGS = (
     KnownBug(
         BugCode.AXIS,
         _grid_axes,
-        "give rows and columns the reference's order (test on a grid that is not square)",
+        "use the reference's order of rows and columns (test on a grid that is not square)",
         f"{GITHUB}NVIDIA/physicsnemo/pull/1096, {GITHUB}huggingface/transformers/pull/41380",
     ),
     KnownBug(

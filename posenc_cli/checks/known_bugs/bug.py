@@ -45,7 +45,7 @@ class BugCode(Code):
     UNINITIALISED = "uninitialised", "some or all rows are uninitialized: they are zeros"
     NOT_A_NUMBER = "not-a-number", "some values are NaN or infinite"
     SHAPE = "shape", "the number of values differs from the reference"
-    UNKNOWN = "unknown", "no known bug gives these values"
+    UNKNOWN = "unknown", "no known bug produces these values"
 
 
 class KnownBug(Record):

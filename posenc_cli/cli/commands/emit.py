@@ -182,7 +182,7 @@ def _comparison_answer(comparison: PackComparison) -> Answer:
     return Answer(
         False,
         f"FAILED: {name} does not match {pack}: {wrong} are wrong",
-        "; or ".join(causes) or "unknown: no known bug gives these values",
+        "; or ".join(causes) or "unknown: no known bug produces these values",
         f"largest error: {place} is {comparison.given:.9g}, not {right}",
         None if causes else f"run posenc check … {files} {comparison.path} to see where",
     )

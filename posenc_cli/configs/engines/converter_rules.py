@@ -296,7 +296,7 @@ DIFFERENCES = (
         ONNX,
         "partial rotation",
         frozenset({"rope", "rope-linear"}),
-        "rotates only the share of partial_rotary_factor, for every model",
+        "applies partial_rotary_factor to every model",
         f"{_ONNX_FILES}/base.py",
         partial(any_share, runtime=ONNX),
         LIKE_LLAMA | LIKE_MISTRAL,
@@ -305,8 +305,9 @@ DIFFERENCES = (
         ONNX,
         "attention factor",
         YARN,
-        "never truncates; ignores attention_factor; uses g(mscale)/g(mscale_all_dim) if both are "
-        "given, or mscale if only mscale is given",
+        "never truncates, and ignores attention_factor. If the config has mscale and "
+        "mscale_all_dim, it uses the amplitude g(mscale)/g(mscale_all_dim). If the config has "
+        "only mscale, it uses mscale as the amplitude",
         f"{_ONNX_FILES}/base.py",
         onnx_yarn,
         LIKE_MISTRAL | {"gpt_oss"},
@@ -335,7 +336,7 @@ DIFFERENCES = (
         ONNX,
         "choice of factors",
         LONGROPE | {"rope"},
-        "reads the original length at the top level; ignores factor and attention_factor",
+        "reads the original length at the top level, and ignores factor and attention_factor",
         f"{_ONNX_FILES}/phi.py",
         lambda r: {
             **(
@@ -399,7 +400,8 @@ DIFFERENCES = (
         MEGATRON,
         "partial rotation",
         SCALED,
-        "reads partial_rotary_factor only in a Qwen without yarn; otherwise rotates whole heads",
+        "reads partial_rotary_factor only for Qwen models without yarn, and rotates whole heads "
+        "of all other models",
         f"{_BRIDGE}/models/conversion/model_bridge.py",
         megatron_share,
     ),
@@ -425,8 +427,8 @@ DIFFERENCES = (
         MEGATRON,
         "ramp",
         frozenset({"rope-llama3"}),
-        "reads only llama3's factor; uses low_freq_factor 1, high_freq_factor 4 and original length"
-        " 8192",
+        "reads only the factor of llama3 scaling, and always uses low_freq_factor 1, "
+        "high_freq_factor 4 and original length 8192",
         f"{_CORE}/rotary_pos_embedding.py",
         always(low_freq_factor=1.0, high_freq_factor=4.0, **{ORIGINAL: 8192}),
     ),
@@ -434,8 +436,8 @@ DIFFERENCES = (
         MEGATRON,
         "truncate",
         YARN,
-        "truncates only if truncate is true; ignores attention_factor if mscale and "
-        "mscale_all_dim are given; reads the original length from the rope object, else "
+        "truncates only if truncate is true, and ignores attention_factor if the config has "
+        "mscale and mscale_all_dim. If the rope object has no original length, it uses "
         "max_position_embeddings",
         f"{_CORE}/yarn_rotary_pos_embedding.py",
         megatron_yarn,
@@ -445,7 +447,8 @@ DIFFERENCES = (
         CANDLE,
         "fields",
         SCALED,
-        "fails without rope_theta (except Llama), and on any scaling of Llama except llama3",
+        "fails without rope_theta, except for Llama. For Llama, it fails on any scaling except "
+        "llama3",
         f"{_CANDLE_FILES}/{{model}}.rs",
         always(),
         refusals=(
@@ -475,8 +478,8 @@ DIFFERENCES = (
         CANDLE,
         "head size",
         SCALED,
-        "rotates whole heads, except in GLM 4; the head size is hidden_size / num_attention_heads "
-        "in some models, and head_dim in others",
+        "rotates whole heads, except in GLM 4. In some models, the head size is hidden_size / "
+        "num_attention_heads; in others, it is head_dim",
         f"{_CANDLE_FILES}/{{model}}.rs",
         candle_head,
     ),
@@ -484,7 +487,7 @@ DIFFERENCES = (
         CANDLE,
         "container",
         SCALED,
-        "reads rope_theta only at the top level; ignores scaling, except llama3 in Llama",
+        "reads rope_theta only at the top level, and ignores scaling, except llama3 in Llama",
         f"{_CANDLE_FILES}/{{model}}.rs",
         candle_base,
     ),

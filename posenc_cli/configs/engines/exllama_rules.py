@@ -269,7 +269,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         SCALED | LONGROPE,
-        "chooses the model class by architectures; fails on rope type dynamic",
+        "chooses the model class by architectures, and fails on rope type dynamic",
         f"{_EXLLAMA}/util/rope.py",
         always(),
         refusals=(
@@ -386,7 +386,7 @@ DIFFERENCES = (
         NAME,
         "head size",
         SCALED | LONGROPE,
-        "uses hidden_size / num_attention_heads if head_dim is missing, for every model",
+        "uses hidden_size / num_attention_heads for every model without head_dim",
         f"{_EXLLAMA}/architecture/{{model}}.py",
         lambda r: {"dim": _head_size(r)},
     ),
@@ -394,7 +394,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED | LONGROPE,
-        "rotates the share of partial_rotary_factor (default: whole heads), for every model",
+        "applies partial_rotary_factor to every model, and rotates whole heads by default",
         f"{_EXLLAMA}/model/config.py",
         exllama_share,
     ),
@@ -402,7 +402,8 @@ DIFFERENCES = (
         NAME,
         "container",
         SCALED | LONGROPE,
-        "prefers top-level rope_theta; ignores rope objects of layer types; default base 10000",
+        "prefers the top-level rope_theta, and ignores rope objects of layer types. The default "
+        "base is 10000",
         f"{_EXLLAMA}/model/config.py",
         exllama_container,
     ),
@@ -410,8 +411,8 @@ DIFFERENCES = (
         NAME,
         "factor",
         YARN,
-        "replaces factor by max_position_embeddings / the rope object's original length, if it "
-        "has one; reads mscale only for DeepSeek",
+        "reads mscale only for DeepSeek. If the rope object has an original length, it computes "
+        "the factor as max_position_embeddings / original length",
         f"{_EXLLAMA}/util/rope.py",
         exllama_yarn,
     ),
@@ -427,8 +428,8 @@ DIFFERENCES = (
         NAME,
         "choice of factors",
         LONGROPE,
-        "chooses short or long factors once, by the context (here seq_len); prefers the rope "
-        "object's original length; ignores factor and attention_factor",
+        "chooses short or long factors once, by the context (here seq_len). It prefers the rope "
+        "object's original length, and ignores factor and attention_factor",
         f"{_EXLLAMA}/util/rope.py",
         exllama_longrope,
     ),

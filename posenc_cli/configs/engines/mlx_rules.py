@@ -396,7 +396,7 @@ DIFFERENCES = (
         NAME,
         "positions",
         frozenset({"mrope"}),
-        "rotates every pair by the same position; reads only rope_theta and rope_scaling",
+        "rotates every pair by the same position, and reads only rope_theta and rope_scaling",
         f"{_MLX}/qwen2_vl.py",
         lambda r: {**mlx_container(r), **plain(r), "partial": None},
         SEVERAL_AXES,
@@ -406,8 +406,8 @@ DIFFERENCES = (
         NAME,
         "positions",
         SCALED | {"mrope"},
-        "rotates every pair by the same position; reads only rope_parameters (defaults: base "
-        "100000, share 0.25)",
+        "rotates every pair by the same position, and reads only rope_parameters. By default, the "
+        "base is 100000 and the rotary share is 0.25",
         f"{_MLX}/qwen3_5.py",
         mlx_hybrid,
         HYBRID,
@@ -427,7 +427,7 @@ DIFFERENCES = (
         NAME,
         "container",
         SCALED,
-        "reads a base and a rotary share for each layer; scales only the layer types in "
+        "reads a base and a rotary share for each layer, and scales only the layer types in "
         "yarn_only_types (default: all)",
         f"{_MLX}/step3p5.py",
         mlx_step,
@@ -494,8 +494,8 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         YARN,
-        "ignores attention_factor and uses g(mscale)/g(mscale_all_dim); always truncates; default "
-        "original length 4096",
+        "always truncates, ignores attention_factor, and uses the amplitude "
+        "g(mscale)/g(mscale_all_dim). The default original length is 4096",
         f"{_MLX}/rope_utils.py",
         lambda r: {
             ORIGINAL: original_length(r, NAME, "entry", 4096, null=False),
@@ -530,7 +530,7 @@ DIFFERENCES = (
         NAME,
         "choice of factors",
         LONGROPE,
-        "uses the long factors at every length; ignores factor and attention_factor",
+        "uses the long factors at every length, and ignores factor and attention_factor",
         f"{_MLX}/rope_utils.py",
         mlx_longrope,
         refusals=(

@@ -233,8 +233,8 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         frozenset({"mrope", "rope"}),
-        "uses its own defaults for partial_rotary_factor (Qwen 3.5: a quarter, GLM-OCR: half), and"
-        " shortens mrope_section",
+        "shortens mrope_section, and uses its own defaults for partial_rotary_factor (0.25 for "
+        "Qwen 3.5, 0.5 for GLM-OCR)",
         f"{_SGLANG}/layers/rotary_embedding/mrope.py",
         sglang_several_axes,
         HYBRID | {"glm_ocr_text"},
@@ -255,8 +255,8 @@ DIFFERENCES = (
         NAME,
         "sections",
         frozenset({"mrope"}),
-        "interleaves axes only if mrope_interleaved is true; without mrope_section, rotates every "
-        "pair by the same position",
+        "interleaves axes only if mrope_interleaved is true. Without mrope_section, it rotates "
+        "every pair by the same position",
         f"{_SGLANG}/layers/rotary_embedding/mrope.py",
         stated_sections,
         SEVERAL_AXES,
@@ -265,7 +265,7 @@ DIFFERENCES = (
         NAME,
         "layout",
         frozenset({"rope", "rope-yarn"}),
-        "uses layout half if rope_interleave is false; transformers ignores this key",
+        "uses the half layout if rope_interleave is false. transformers ignores this key",
         f"{_SGLANG}/models/deepseek_v2.py",
         sglang_layout,
         frozenset({"glm_moe_dsa"}),
@@ -283,7 +283,7 @@ DIFFERENCES = (
         NAME,
         "layout",
         SCALED | {"nope"},
-        "leaves every fourth layer unrotated; uses layout half in text-only models",
+        "leaves every fourth layer unrotated, and uses the half layout in text-only models",
         f"{_SGLANG}/models/llama4.py",
         # in the multimodal model, the rows of q and k are permuted instead
         lambda r: {"layout": "half"} if r.config and not r.prefix and r.scheme != "nope" else {},
@@ -493,7 +493,7 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         YARN,
-        "reads attn_factor instead of attention_factor; uses mscale even if it is 0",
+        "reads attn_factor instead of attention_factor, and uses mscale even if it is 0",
         f"{_SGLANG}/layers/rotary_embedding/yarn.py",
         lambda r: amplitude_of_both(r, stated(r, "attn_factor", "entry") or 1.0),
         WITH_SCALING | {"step3p5"},
@@ -503,8 +503,8 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         YARN,
-        "ignores attention_factor and uses attn_factor · g(mscale)/g(mscale_all_dim); always "
-        "truncates",
+        "always truncates, ignores attention_factor, and uses the amplitude attn_factor · "
+        "g(mscale)/g(mscale_all_dim)",
         f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
         lambda r: magnitude_ratio(r, NAME, stated(r, "attn_factor", "entry") or 1.0),
         MLA,
@@ -514,7 +514,7 @@ DIFFERENCES = (
         NAME,
         "dynamic length",
         DYNAMIC,
-        "uses one fixed length, max_position_embeddings · factor",
+        "always uses the length max_position_embeddings · factor",
         f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
         lambda r: {"seq_len": int(r.length * r.factor)},
         WITH_SCALING,
@@ -530,8 +530,8 @@ DIFFERENCES = (
         NAME,
         "choice of factors",
         LONGROPE,
-        "uses short_mscale and long_mscale as amplitudes; ignores factor and attention_factor; "
-        "switches to long factors one position later",
+        "uses short_mscale and long_mscale as amplitudes, and ignores factor and "
+        "attention_factor. It switches to long factors one position later",
         f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
         sglang_longrope,
         refusals=(

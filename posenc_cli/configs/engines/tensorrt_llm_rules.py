@@ -209,8 +209,8 @@ DIFFERENCES = (
         NAME,
         "fields",
         _TABLES | {"nope"},
-        "uses full attention in every fourth layer or by sliding_window_pattern; ignores "
-        "layer_types",
+        "ignores layer_types, and chooses the full-attention layers by sliding_window_pattern "
+        "(default: every fourth layer)",
         f"{_TORCH}/models/modeling_exaone4.py",
         tensorrt_layers,
         frozenset({"exaone4"}),
@@ -219,7 +219,7 @@ DIFFERENCES = (
         NAME,
         "base",
         frozenset({"rope"}),
-        "prefers top-level rope_theta if rope_parameters has no key besides rope_theta",
+        "prefers the top-level rope_theta if rope_parameters has no key besides rope_theta",
         f"{_CONFIG}/pyexecutor/config_utils.py",
         tensorrt_base,
         TYPED - _KEEPING_SHARE,
@@ -257,7 +257,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED | LONGROPE,
-        "rotates only the share of partial_rotary_factor, for every model",
+        "applies partial_rotary_factor to every model",
         f"{_TORCH}/attention_backend/interface.py",
         partial(any_share, runtime=NAME),
         (TYPED | {"gemma3_text"}) - {"deepseek_v3", "minimax_m2"},
@@ -275,7 +275,7 @@ DIFFERENCES = (
         NAME,
         "layout",
         PLAIN_ROPE | YARN,
-        "uses layout interleaved, regardless of rope_interleave",
+        "uses the interleaved layout, regardless of rope_interleave",
         f"{_PACKAGE}/_torch/models/modeling_deepseekv3.py",
         always(layout="interleaved"),
         frozenset({"deepseek_v3"}),
@@ -284,7 +284,8 @@ DIFFERENCES = (
         NAME,
         "original length",
         YARN | {"rope-llama3"},
-        "reads the original length from the rope object, or max_position_embeddings",
+        "reads the original length from the rope object, or uses max_position_embeddings if the "
+        "rope object has none",
         f"{_TORCH}/attention_backend/interface.py",
         lambda r: {ORIGINAL: original_length(r, NAME, "entry", "context")} if r.rope else {},
     ),
@@ -301,8 +302,8 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         YARN,
-        "ignores attention_factor and uses g(mscale)/g(mscale_all_dim) (defaults 1 and 0); always"
-        " truncates",
+        "always truncates, ignores attention_factor, and uses the amplitude "
+        "g(mscale)/g(mscale_all_dim). By default, mscale is 1 and mscale_all_dim is 0",
         f"{_TORCH}/attention_backend/interface.py",
         partial(magnitude_ratio, runtime=NAME),
         USUAL | SLIDING | {"deepseek_v3", "qwen2_moe"},
@@ -311,8 +312,8 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         SCALED,
-        "ignores attention_factor, mscale and the rotary share; always truncates; fails without "
-        "yarn's keys",
+        "always truncates, and ignores attention_factor, mscale and the rotary share. It fails "
+        "without YaRN's keys",
         f"{_PACKAGE}/_torch/models/modeling_gpt_oss.py",
         lambda r: {
             **dict.fromkeys(("attention_factor", "mscale", "mscale_all_dim", "partial")),
@@ -337,8 +338,8 @@ DIFFERENCES = (
         NAME,
         "choice of factors",
         LONGROPE,
-        "chooses short or long factors once, by max_seq_len (here seq_len; default: long); "
-        "ignores factor and attention_factor",
+        "chooses short or long factors once, by max_seq_len (here seq_len), and long factors by "
+        "default. It ignores factor and attention_factor",
         f"{_PACKAGE}/functional_enums.py",
         lambda r: longrope_from_contexts(r, seq_len=max(r.length, r.original + 1)),
         refusals=(

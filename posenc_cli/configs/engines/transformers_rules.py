@@ -184,9 +184,13 @@ def old_yarn(reading: LayerReading) -> Changes:
 _TAGS = f"{HUB}/huggingface/transformers/blob"
 _YARN_REMARKS = {
     "transformers-4.57": "",
-    "transformers-4.55": "; replaces factor by max_position_embeddings / original length",
-    "transformers-4.54": "; replaces factor by max_position_embeddings / original length; always"
-    " truncates",
+    "transformers-4.55": (
+        ". Otherwise, it computes the factor as max_position_embeddings / original length"
+    ),
+    "transformers-4.54": (
+        ". Otherwise, it computes the factor as max_position_embeddings / original length. It "
+        "always truncates"
+    ),
 }
 """YaRN's other differences in each version, as texts."""
 
@@ -226,8 +230,8 @@ def _differences_of_span(runtime: str) -> tuple[RuntimeDifference, ...]:
             runtime,
             "original length",
             YARN,
-            "computes the ramp from the rope object's original length, else from "
-            "max_position_embeddings" + _YARN_REMARKS[runtime],
+            "uses max_position_embeddings as the original length if the rope object has none"
+            + _YARN_REMARKS[runtime],
             f"{folder}/modeling_rope_utils.py",
             partial(span_yarn, runtime=runtime),
         ),
@@ -289,7 +293,7 @@ DIFFERENCES = (
         _OLD,
         "original length",
         YARN,
-        "computes the ramp from max_position_embeddings; ignores mscale; always truncates",
+        "always truncates, ignores mscale, and computes the ramp from max_position_embeddings",
         f"{_OLD_FOLDER}/modeling_rope_utils.py",
         old_yarn,
     ),

@@ -234,7 +234,7 @@ DIFFERENCES = (
         NAME,
         "container",
         SCALED,
-        MIMO_KEYS + " (defaults: base 1000000, whole heads)",
+        MIMO_KEYS + ". By default, it uses base 1000000 and rotates whole heads",
         f"{_VLLM}/models/mimo_v2.py",
         partial(mimo_changes, runtime=NAME, base=1e6),
         frozenset({"mimo_v2_flash"}),
@@ -261,8 +261,8 @@ DIFFERENCES = (
         NAME,
         "sections",
         frozenset({"mrope"}),
-        "interleaves axes only if mrope_interleaved is true; without mrope_section, rotates every "
-        "pair by the same position",
+        "interleaves axes only if mrope_interleaved is true. Without mrope_section, it rotates "
+        "every pair by the same position",
         f"{_VLLM}/{_ROTARY}/mrope.py",
         stated_sections,
         SEVERAL_AXES,
@@ -280,7 +280,7 @@ DIFFERENCES = (
         NAME,
         "layout",
         PLAIN_ROPE | YARN,
-        "uses layout interleaved, regardless of rope_interleave",
+        "uses the interleaved layout, regardless of rope_interleave",
         f"{_VLLM}/models/deepseek_v2.py",
         always(layout="interleaved"),
         MLA,
@@ -298,7 +298,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED | LONGROPE,
-        "rotates only the share of partial_rotary_factor, for every model",
+        "applies partial_rotary_factor to every model",
         f"{_VLLM}/{_ROTARY}/__init__.py",
         partial(any_share, runtime=NAME),
         OWN_ROTATIONS - SEVERAL_AXES,
@@ -316,7 +316,8 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         YARN,
-        "uses the amplitude g(mscale)/g(mscale_all_dim) (defaults 1 and 0); always truncates",
+        "always truncates, and uses the amplitude g(mscale)/g(mscale_all_dim). By default, mscale "
+        "is 1 and mscale_all_dim is 0",
         f"{_VLLM}/{_ROTARY}/deepseek_scaling_rope.py",
         partial(magnitude_ratio, runtime=NAME),
         MLA,
@@ -325,7 +326,7 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         SCALED,
-        "ignores attention_factor, mscale and the rotary share; fails without yarn's factor, "
+        "ignores attention_factor, mscale and the rotary share. It fails without YaRN's factor, "
         "beta_fast and beta_slow",
         f"{_VLLM}/models/gpt_oss.py",
         always(attention_factor=None, mscale=None, mscale_all_dim=None, partial=None),
@@ -335,8 +336,8 @@ DIFFERENCES = (
         NAME,
         "choice of factors",
         LONGROPE,
-        "chooses short or long factors once, by max_model_len (here seq_len); ignores factor and "
-        "attention_factor",
+        "chooses short or long factors once, by max_model_len (here seq_len). It ignores factor "
+        "and attention_factor",
         f"{_VLLM}/{_ROTARY}/phi3_long_rope_scaled_rope.py",
         vllm_longrope,
     ),
@@ -344,7 +345,7 @@ DIFFERENCES = (
         NAME,
         "dynamic length",
         DYNAMIC,
-        "uses the factor context / max_trained_positions (default: 1)",
+        "computes the factor as context / max_trained_positions (default: 1)",
         f"{_VLLM}/{_ROTARY}/dynamic_ntk_scaling_rope.py",
         vllm_dynamic,
     ),
@@ -384,8 +385,8 @@ DIFFERENCES = (
         _OLD,
         "attention factor",
         YARN,
-        "reads attn_factor instead of attention_factor (for gpt-oss, neither of the two), and "
-        "mscale only for DeepSeek; always truncates",
+        "always truncates, reads attn_factor instead of attention_factor, and reads mscale only "
+        "for DeepSeek. For gpt-oss, it ignores both factors",
         f"{_VLLM_11}/{_ROTARY}/yarn_scaling_rope.py",
         vllm11_yarn,
         refusals=(EXTRAPOLATED,),
@@ -394,7 +395,7 @@ DIFFERENCES = (
         _OLD,
         "dynamic length",
         DYNAMIC,
-        "uses one fixed length, max_position_embeddings · factor",
+        "always uses the length max_position_embeddings · factor",
         f"{_VLLM_11}/{_ROTARY}/dynamic_ntk_scaling_rope.py",
         lambda r: {"seq_len": int(r.length * r.factor)},
     ),

@@ -143,9 +143,9 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         "√(1 + ln s / ln original_max_position_embeddings), s = factor"
     ),
     convention=(
-        "Hugging Face chooses the list of factors by the current length; vLLM and "
-        "llama.cpp choose it once, by the allocated context. The default factor is "
-        "max_position_embeddings/original_max_position_embeddings; the amplitude is 1 for s ≤ 1."
+        "Hugging Face chooses the list of factors by the current length. vLLM and llama.cpp "
+        "choose it once, by the allocated context. The default factor is "
+        "max_position_embeddings/original_max_position_embeddings. For s ≤ 1, the amplitude is 1."
     ),
     inverse=_inverse,
     mistakes=_mistakes,

@@ -68,7 +68,7 @@ OriginalContext = Annotated[
 AttentionFactor = Annotated[
     float | None,
     Param(
-        "factor on cos and sin, instead of the rule's value",
+        "factor on cos and sin that replaces the rule's value",
         minimum=1e-6,  # below it, float16 holds almost nothing
         maximum=1e6,
     ),

@@ -261,10 +261,10 @@ def _ends(params: Mapping[str, Any]) -> tuple[float, float]:
         "cos and sin times attention_factor = 0.1 · ln(factor) + 1"
     ),
     convention=(
-        "As in the authors' code and Hugging Face, low and high are rounded outward (truncate) and "
-        "clamped to 0 … d − 1. If mscale and mscale_all_dim are both given and not 0, the "
-        "amplitude is g(mscale)/g(mscale_all_dim), g(m) = 0.1 · m · ln(factor) + 1, as in "
-        "DeepSeek."
+        "As in the authors' code and Hugging Face, low and high are rounded outward (truncate) "
+        "and clamped to 0 … d − 1. If mscale and mscale_all_dim are both set and not 0, the "
+        "amplitude is g(mscale)/g(mscale_all_dim), as in DeepSeek. Here, g(m) = 0.1 · m · "
+        "ln(factor) + 1."
     ),
     inverse=yarn_guesses,
     mistakes=_mistakes,
