@@ -31,6 +31,8 @@ _POSITION_ERROR = 1e-3
 """Error of a position that is measured in the fastest wave, for float32 values."""
 _BASE_ERRORS = (1e-2, 1e-4, 1e-6, 1e-9)
 """Relative errors to which a measured base is rounded: people write few digits."""
+_MOST_LISTED = 4
+"""Most positions that are listed by number."""
 _ODD_ROWS = 0.02
 """Share of the rows that may deviate from evenly spaced positions."""
 _STEP_ERRORS = 1e-4, 1e-7
@@ -141,6 +143,8 @@ def position_changes(e: Expected) -> Iterator[Change]:
 def _repeated_positions(e: Expected, found: Reals, expected: Reals) -> Iterator[Change]:
     """Yield positions that are truncated, clamped, shifted in part, or restart."""
     last, shift = found.max(), found[0] - expected[0]
+    firsts = np.flatnonzero(np.diff(found) <= 0) + 1
+    starts = np.concatenate([[0.0], expected[firsts] - found[firsts]])
     late = expected[int(np.argmax(found - expected != shift))]
     by = found[-1] - expected[-1]
     off = f"positions are shifted by {shift:+g} and " if shift else "positions are "
@@ -153,6 +157,9 @@ def _repeated_positions(e: Expected, found: Reals, expected: Reals) -> Iterator[
         f"positions restart at 0 after {last:g}": lambda at: at % (last + 1),
         f"the first {np.sum(found == found[0])} rows repeat the row of position {found[0]:g}; "
         f"later positions are shifted by {by:+g}": lambda at: np.maximum(at + by, found[0]),
+        f"positions restart at 0 at {_listed_positions(starts[1:])}": (
+            lambda at: at - starts[np.searchsorted(starts[1:], at, side="right")]
+        ),
         f"{off if shift else ''}positions from {late:g} on are shifted by {by:+g}": (
             lambda at: at + np.where(at < late, shift, by)
         ),
@@ -168,6 +175,13 @@ def _moved_positions(
 ) -> Change:
     """Return a change of positions by ``rule``; places count 1/parts of a position."""
     return Change(text, places=lambda p, _: p.moved(lambda at: rule(at / parts) * parts), **more)
+
+
+def _listed_positions(positions: Reals) -> str:
+    """Return some positions as text, the first ones by number."""
+    more = f" … ({positions.size} times)" if positions.size > _MOST_LISTED else ""
+    first = ", ".join(f"{at:g}" for at in positions[:_MOST_LISTED])
+    return f"position{'s' if positions.size > 1 else ''} {first}{more}"
 
 
 def _evenly_spaced(expected: Reals, found: Reals, row: int, parts: int) -> Iterator[Change]:
@@ -224,16 +238,24 @@ def _quantized(rows: NumberArray, right: NumberArray) -> NumberArray:
 
 
 def common_factors(e: Expected) -> Iterator[tuple[float, str]]:
-    """Yield factors by which all values may be multiplied, each with its text."""
+    """Yield factors by which all values may be multiplied, each with its text.
+
+    The magnitude of waves shows the factor even if their rows are at wrong positions.
+    """
     part = e.sample()
     found, right = np.asarray(part.found, np.float64), part.right()
     large = (np.abs(right) > 0.1 * float(np.abs(right).max() or 1)) & np.isfinite(found)
-    ratios = found[large] / right[large]
-    factor = float(np.median(ratios)) if ratios.size else 0.0
-    if not math.isfinite(factor) or not factor or abs(abs(factor) - 1) < 1e-4:
-        return
-    if np.abs(ratios - factor).max() <= 2e-2 * abs(factor):
-        yield from _written_factors(e, part, factor)
+    several = [found[large] / right[large]]
+    waves = waves_of(part)
+    if waves is not None:
+        sizes = np.abs(waves[0]) / float(e.declared_waves.scale)
+        several.append(sizes[np.isfinite(sizes)])
+    for ratios in several:
+        factor = float(np.median(ratios)) if ratios.size else 0.0
+        if not math.isfinite(factor) or not factor or abs(abs(factor) - 1) < 1e-4:
+            continue
+        if np.abs(ratios - factor).max() <= 2e-2 * abs(factor):
+            yield from _written_factors(e, part, factor)
 
 
 def _written_factors(e: Expected, part: Expected, factor: float) -> Iterator[tuple[float, str]]:

@@ -111,7 +111,7 @@ ROWS = {
         FLAT,
     ),
     "one restart": (
-        *("position-offset", r"positions from 20 on are shifted by -20$"),
+        *("position-offset", "restart at 0 at position 20$"),
         alternating(np.where(AT < 20, AT, AT - 20)),
         FLAT,
     ),
@@ -155,6 +155,19 @@ ROWS = {
     "a NaN": (
         *("not-a-number", "32 of 1920 values"),
         np.where(AT[:, None] == 7, np.nan, alternating(AT)),
+        FLAT,
+    ),
+    "packed sequences": (
+        *("position-offset", "restart at 0 at positions 7, 30, 31$"),
+        alternating(np.concatenate([np.arange(n) for n in (7, 23, 1, 29)])),
+        FLAT,
+    ),
+    "one restart, of another base": (
+        *(
+            "base",
+            "^base: base is 1000, .* and position-offset: .* restart at 0 at position 20",
+        ),
+        alternating(np.where(AT < 20, AT, AT - 20), rates(base=1e3)),
         FLAT,
     ),
     "fewer columns": (
@@ -619,6 +632,7 @@ BOTH = {
         FLAT,
     ),
     "offset and base": (("base", "position-offset"), alternating(AT + 2, rates(base=5e3)), FLAT),
+    "offset and scale": (("scale", "position-offset"), 4 * alternating(AT + 2), FLAT),
     "offset and exponents": (
         ("frequency-rule", "position-offset"),
         alternating(AT + 1, rates() ** 2),
