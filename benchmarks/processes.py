@@ -167,7 +167,8 @@ def startup(sizes: Sizes) -> Section:
             ratio = times.ratio(name, base)
             found.append(Measurement(name, base, ratio, goal=goals.get(name)))
     how = (
-        "Each row divides the run time of one process by that of another (column “compared with”). "
+        "Each row compares two processes: it divides the run time of the first by that of the "
+        "second (column “compared with”). "
         "The two processes run alternately. Rows with --impl or x.png compare CPU time. “An empty "
         "figure” is a process that saves an empty figure with matplotlib."
     )

@@ -131,7 +131,7 @@ def swin(
     ),
     convention=(
         "weights=FILE names a file with the tensors 0.weight, 0.bias and 2.weight of the network. "
-        "weights=FILE:PREFIX names these tensors in a checkpoint, such as "
+        "In a checkpoint, weights=FILE:PREFIX names them: a PREFIX is "
         "encoder.layers.0.blocks.0.attention.self.continuous_position_bias_mlp or "
         "layers.0.blocks.0.attn.cpb_mlp. Without a file, all weights are random. posenc computes "
         "the network in float64. If a side of the window has length 1, the divisor is 1."
@@ -198,9 +198,9 @@ def swin_v2(
         "queries, the score also depends on the query's position. In the authors' code, keys "
         "after the query get the score of their distance, which a causal mask hides. weights=FILE "
         "names a file with the tensors mlp.0.weight, mlp.0.bias, mlp.2.weight and mlp.2.bias. "
-        "weights=FILE:PREFIX names these tensors in a checkpoint. Set the other learned "
-        "parameters with --set c and threshold (|L_multiplier · L| in the code). Without a file, "
-        "the weights are random, from normal(0, 0.3). posenc computes the network in float64."
+        "weights=FILE:PREFIX names these tensors in a checkpoint. The other learned "
+        "parameters are c and threshold (|L_multiplier · L| in the code); --set sets them. Without "
+        "a file, the weights are random, from normal(0, 0.3). posenc computes the network in float64."
     ),
     weights=WeightsShape(
         "hidden",

@@ -124,7 +124,7 @@ def test_a_function_that_exits_ends_a_check_in_one_line():
     def rotate(x, positions):
         raise SystemExit(1)
 
-    with pytest.raises(ValueError, match="^impl .*rotate'.* raised SystemExit: 1 "):
+    with pytest.raises(ValueError, match="^impl .*rotate'.* raised SystemExit: 1, called as"):
         posenc.rope_check("rope", impl=rotate, positions=16, dim=16)
 
 

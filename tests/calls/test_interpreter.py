@@ -174,7 +174,7 @@ def test_the_worker_needs_nothing_but_python_3_8():
     # Of posenc what has run before it there, and is imported where it serves functions here.
     beside = {"posenc_cli.frameworks", "posenc_cli.calls.onnx"}
     graphs = {"onnx", "onnxruntime"}
-    assert imported - sys.stdlib_module_names == {"numpy", "torch"} | beside | graphs
+    assert imported - sys.stdlib_module_names == {"numpy"} | beside | graphs
 
 
 @pytest.mark.slow

@@ -81,7 +81,7 @@ def apply(
             "--seed",
             minimum=0,
             most=LARGEST_SEED,
-            help="draw --len random vectors x (standard normal) from this seed, instead of --in",
+            help="instead of --in: the seed of --len random vectors x (standard normal)",
         ),
     ] = None,
     out_x: Annotated[
@@ -112,8 +112,8 @@ def apply(
     query. For a key, use --set side=key.
 
     Values are correctly rounded. With --arithmetic float32, posenc computes and rounds tables as
-    torch does, and applies them in --dtype. A .npy or .csv file contains only the result y. A .npz
-    or .safetensors file also contains x and the positions.
+    torch does, and the result has the format of --dtype. A .npy or .csv file contains only the
+    result y. A .npz or .safetensors file also contains x and the positions.
 
     Examples:
       posenc apply -s rope --in q.npy --out rotated.npy

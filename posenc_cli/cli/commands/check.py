@@ -74,8 +74,8 @@ def check(
     known bug, such as a wrong layout, a wrong base, or swapped sin and cos. It names a bug only if
     the bug reproduces every value. posenc rope-check --help explains --tol.
 
-    A --buckets file has one number per relative position (n,), or one per query and key (queries,
-    keys). --buckets applies to -s t5, deberta, swin, shaw and t5-clipped.
+    A --buckets file has one number for each relative position, shape (n,), or one for each query
+    and key, shape (queries, keys). --buckets applies to -s t5, deberta, swin, shaw and t5-clipped.
 
     Examples:
       posenc check table.npy -s sinusoidal -d 64

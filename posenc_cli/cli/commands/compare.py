@@ -61,7 +61,7 @@ def compare(
         argument(
             metavar="[B]",
             autocompletion=operand_names,
-            help="compare A with this; without B, --as compares two readings of A",
+            help="the other one; without B, --as compares how two engines read A",
         ),
     ] = None,
     *,

@@ -67,7 +67,7 @@ def explain(
     ] = TRANSFORMERS,
     settings: Annotated[
         list[Setting] | None,
-        settings_option("a parameter to use instead of the config's; repeatable"),
+        settings_option("a parameter that replaces the config's value; repeatable"),
     ] = None,
     strict: Annotated[
         bool,
@@ -93,8 +93,8 @@ def explain(
 ) -> int:
     """Explain a Hugging Face config, value by value.
 
-    posenc shows each value and its key. It shortens a key that ends in the name of the parameter:
-    for factor, rope_scaling.factor becomes rope_scaling.
+    posenc shows each value and its key. If the last part of the key is the parameter's own name,
+    posenc leaves it out: factor comes from rope_scaling, not from rope_scaling.factor.
 
     posenc reads a config as transformers 5 does. It warns about keys that transformers ignores, and
     about defaults that transformers uses. posenc reads a GGUF file as llama.cpp does. DEFAULT marks
@@ -104,9 +104,9 @@ def explain(
     the extended length, factors on logits, layers without positions, and parts that posenc did not
     read. It also shows the layout of a sparse-attention indexer.
 
-    Each line of the summary has a code for --fail-on. The code unread means unused keys, and
-    not-read means parts that posenc does not read. A line with the code context counts only if it
-    is doubtful.
+    Each line of the summary has a code for --fail-on. The code unread is for keys that nothing
+    uses, and not-read for parts of the model that posenc cannot read. A line with the code context
+    counts only if it is doubtful.
 
     Examples:
       posenc explain config.json

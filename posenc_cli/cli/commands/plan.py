@@ -41,7 +41,7 @@ def plan(
     ] = None,
     settings: Annotated[
         list[Setting] | None,
-        settings_option("a parameter to use instead of the config's; repeatable"),
+        settings_option("a parameter that replaces the config's value; repeatable"),
     ] = None,
     to: Annotated[
         int | None,

@@ -93,10 +93,10 @@ def positions(
 
     The ids match those of the model's own code in transformers 5.24. Text positions start at 0 and
     restart in each packed sequence. In RoBERTa and similar models, they start after the padding
-    row. Padding tokens count as positions in encoders such as BERT, but not in decoders.
+    row. Padding tokens take up positions in encoders such as BERT, but not in decoders.
 
     In M-RoPE, each token of an image or a video has three ids: frame, row and column. In Qwen2-VL,
-    the first text id after an image is the image's first id plus its longer side in tokens. In
+    text after an image starts at the image's first id plus its longer side in tokens. In
     --grid video:T,H,W@SECONDS, SECONDS is the time between frames. Without --grid, --text lists the
     lengths of packed sequences.
 

@@ -215,10 +215,10 @@ def rope_check(
     minutes per call. If the subject cannot be read or crashes, the status is 2 or 3, and the JUnit
     or GitHub report says so. With -q, a check that passes prints nothing.
 
-    The tolerance auto accepts correct float32 code. The tolerance float32 also requires correctly
-    rounded frequencies. The tolerance float64 requires float64 code, and exact requires correctly
-    rounded values. The tolerances float16 and bfloat16 accept values that were rounded to this
-    format. A number is the largest absolute error.
+    --tol auto accepts correct float32 code. --tol float32 also requires correctly rounded
+    frequencies. --tol float64 requires float64 code, and --tol exact requires correctly rounded
+    values. --tol float16 and --tol bfloat16 accept values that were rounded to that format. A
+    number is the largest absolute error.
 
     With --tol bfloat16, posenc does not detect errors smaller than one rounding to bfloat16 (0.4%).
     For example, an attention factor that is 0.3% too large passes.

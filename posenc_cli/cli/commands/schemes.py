@@ -22,7 +22,7 @@ def schemes(
         argument(
             metavar="[NAME]",
             autocompletion=scheme_names,
-            help="describe this scheme; ./file.py:name is your own",
+            help="describe this scheme; ./file.py:name for your own scheme",
         ),
     ] = None,
     as_json: Json = False,

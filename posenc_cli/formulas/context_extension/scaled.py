@@ -387,8 +387,8 @@ def rope_dynamic(
     ),
     convention=(
         "As in Hugging Face and Gemma, pairs span the whole head, low-frequency pairs do not "
-        "rotate, and exponents are divided by the whole dim. The scheme rope with partial divides "
-        "exponents by the rotary dim instead."
+        "rotate, and exponents are divided by the whole dim. The scheme rope divides them by "
+        "the rotary dim (--set partial=0.5)."
     ),
     inverse=_proportional_inverse,
     mistakes=_proportional_mistakes,
