@@ -18,10 +18,10 @@ import numpy as np
 from posenc_cli.configs.position_rules import APART, PAST, SECONDS, PositionRule
 from posenc_cli.errors import InvalidInput, quoted_name, sizes_text
 from posenc_cli.files.reading import read_array
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -65,6 +65,7 @@ class Numbering(Record):
 
     skips_padding: bool | None = None
     resets: bool = True
+    shift: int = 0
     axes: tuple[int, ...] = (0, 1, 2)
     by_columns: bool = False
     step: float | None = None
@@ -193,7 +194,7 @@ def position_ids(rule: PositionRule, prompt: Prompt, numbering: Numbering | None
     check_prompt(rule, prompt)
     numbering = numbering or Numbering()
     skips = rule.skips if numbering.skips_padding is None else numbering.skips_padding
-    first = rule.start
+    first = rule.start + numbering.shift
     begin = at = first if skips else first + prompt.left
     parts = list[Any]()
     for index, count in enumerate(prompt.text):
@@ -319,17 +320,17 @@ def check_ids(rule: PositionRule, prompt: Prompt, given: Ids) -> PositionCheck:
 def _causes(
     rule: PositionRule, prompt: Prompt, found: Ids, unpadded: slice
 ) -> tuple[PositionBug, ...]:
-    """Return the known bugs that reproduce all wrong sequences, or else an offset that does."""
-    causes: dict[str, PositionBug] = {}
-    for bug in _known_bugs(rule, prompt):
-        if np.all(position_ids(rule, prompt, bug.numbering)[:, None, unpadded] == found):
-            causes.setdefault(bug.cause, bug)
-    differences = found - position_ids(rule, prompt)[:, None, unpadded]
-    shift = int(differences[0, 0, 0])
-    if not causes and np.all(differences == shift):
-        text = f"every id is {abs(shift)} too {'large' if shift > 0 else 'small'}"
-        return (PositionBug("offset", text, Numbering()),)
-    return tuple(causes.values())
+    """Return the causes that reproduce all wrong sequences; known bugs before offsets."""
+    candidates = [*_known_bugs(rule, prompt)]
+    for tier in (candidates, _offset_bugs(rule, prompt, found[:, 0], candidates)):
+        causes: dict[str, PositionBug] = {}
+        for bug in tier:
+            ids = position_ids(rule, prompt, bug.numbering)[:, None, unpadded]
+            if np.all(ids == found):
+                causes.setdefault(bug.cause, bug)
+        if causes:
+            return tuple(causes.values())
+    return ()
 
 
 def _known_bugs(rule: PositionRule, prompt: Prompt) -> Iterator[PositionBug]:
@@ -360,3 +361,20 @@ def _known_bugs(rule: PositionRule, prompt: Prompt) -> Iterator[PositionBug]:
         for step in sorted(steps - {right}):
             text = f"frames are {step:g} apart, not {right:g}"
             yield PositionBug("temporal step", text, Numbering(step=step))
+
+
+def _offset_bugs(
+    rule: PositionRule, prompt: Prompt, found: Ids, bugs: Sequence[PositionBug]
+) -> Iterator[PositionBug]:
+    """Yield an offset of all ids, also with known bugs unless it suffices alone."""
+    right = position_ids(rule, prompt)[:, prompt.left : prompt.left + found.shape[1]]
+    alone = np.all(found - right == found[0, 0] - right[0, 0])
+    others = () if alone else bugs
+    for bug in (PositionBug("offset", "", Numbering()), *others):
+        first = position_ids(rule, prompt, bug.numbering)[0, prompt.left]
+        shift = int(found[0, 0] - first)
+        if shift:
+            text = f"every id is {abs(shift)} too {'large' if shift > 0 else 'small'}"
+            if bug.text:
+                text = f"{bug.text}, and {text}"
+            yield PositionBug(bug.cause, text, replace(bug.numbering, shift=shift))

@@ -160,6 +160,13 @@ def hand_made(text, grid, *, step=1, swapped=False, by_columns=False, after="sid
             "after a grid",
             "after its largest id",
         ),
+        (
+            QWEN,
+            PICTURE,
+            hand_made((3, 2), (1, 2, 4), swapped=True) + 1,
+            "grid order",
+            "and every id is 1 too large",
+        ),
     ],
 )
 def test_a_mistake_is_named_where_it_gives_every_id(rule, prompt, wrong, cause, words):
