@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import subprocess
@@ -11,8 +10,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from posenc_cli.calls.worker import FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,18 +40,6 @@ def await_that(holds: Callable[[], object], process: subprocess.Popen[Any]) -> N
         assert time.monotonic() < deadline
         assert process.poll() is None, process.communicate()
         time.sleep(0.002)
-
-
-def answers_in(out: bytes) -> list[dict[str, Any]]:
-    """Return the headers of the answers that a function's process wrote."""
-    headers = []
-    while out:
-        word, header, arrays = out[: len(FRAME % (0, 0))].split()
-        assert word == FRAME.split()[0]
-        out = out[len(FRAME % (0, 0)) :]
-        headers.append(json.loads(out[: int(header)]))
-        out = out[int(header) + int(arrays) :]
-    return headers
 
 
 @contextlib.contextmanager

@@ -38,10 +38,10 @@ while True:
             os.close(number)
         continue
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    *standard, told = given
+    *standard, spoken, told = given
     process = os.fork()
     if process:
-        for number in standard:
+        for number in (*standard, spoken):
             os.close(number)
         os.write(told, b"%d\\n" % process)
         os.write(told, b"%d\\n" % os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
@@ -57,7 +57,7 @@ while True:
     os.environ.clear()
     os.environ.update(asked["environment"])
     code, *arguments = asked["arguments"]
-    sys.argv = ["-c", *arguments]
+    sys.argv = ["-c", *(str(spoken) if each == asked["spoken"] else each for each in arguments)]
     break
 for name in ("array", "json", "socket", "inspect", "re", "ctypes", "select", "signal", "pathlib",
              "numpy", "requests", "message", "ancillary", "given", "standard", "told", "process",
@@ -107,17 +107,18 @@ READ_AT_THE_START = ("PYTHON", "OMP", "MKL", "OPENBLAS", "MALLOC", "LD_", "PATH"
 class WarmProcess:
     """What is used of `subprocess.Popen`, of a copy."""
 
-    def __init__(self, command: list[str], env: Any) -> None:
+    def __init__(self, command: list[str], *, stderr: Any, pass_fds: list[int], env: Any) -> None:
         early = {k: v for k, v in env.items() if not k.startswith("COVERAGE")}
         start = {k: v for k, v in early.items() if k.startswith(READ_AT_THE_START)}
         theirs, self._into = os.pipe()
         self._from, answers = os.pipe()
         self._status, told = os.pipe()
-        given = [theirs, answers, 2, told]
+        given = [theirs, answers, stderr.fileno(), *pass_fds, told]
         asked = {
             "arguments": command[2:],
             "environment": early,
             "folder": str(Path.cwd()),
+            "spoken": str(pass_fds[0]),
         }
         modules = ("torch",) * _imports_torch(command[-1])
         requests = _first(os.getpid(), json.dumps(start, sort_keys=True), *modules)
@@ -152,4 +153,4 @@ def started(command: list[str], **settings: Any) -> Any:
     """A process of this Python as a copy, of another by `subprocess.Popen`."""
     if command[0] != sys.executable:
         return subprocess.Popen(command, **settings)
-    return WarmProcess(command, settings["env"])
+    return WarmProcess(command, **{name: settings[name] for name in ("stderr", "pass_fds", "env")})

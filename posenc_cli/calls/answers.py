@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.frameworks import BY_NAME
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     Rows = Callable[[Integers, Integers], NumberArray]
     """A call with rows of a fixed input, by index, at positions; it returns (n, columns)."""
 
+    Differs = Callable[..., bool]
+    """Whether values differ from those wanted, perhaps by more than a given relative tolerance."""
+
+_STORED = ("float16", "float32", "float64", "complex64", "complex128")
+
 
 class Returned(Record):
     """One value that a function returned, and its number format."""
@@ -25,14 +30,42 @@ class Returned(Record):
     dtype: str
 
 
+def check_description(answer: dict[str, Any]) -> None:
+    """Refuse a description of a function whose names and defaults are not texts.
+
+    Raises: KeyError or TypeError.
+    """
+    parameters, fields = list(answer["parameters"] or ()), ("name", "kind", "annotation")
+    parameters += [field for given in parameters for field in given.get("fields", ())]
+    texts = [answer["name"], *(given[field] for given in parameters for field in fields)]
+    texts += [given["default"] for given in parameters if given["default"] is not None]
+    known = set(answer["frameworks"]) <= BY_NAME.keys()
+    if not known or not all(isinstance(text, str) for text in texts):
+        raise TypeError
+
+
 def returned_arrays(answer: dict[str, Any], data: bytearray) -> list[Returned]:
-    """Return the arrays of an answer."""
+    """Return the arrays of an answer.
+
+    Raises: ValueError, KeyError, TypeError, AttributeError or OverflowError for an invalid answer.
+    """
     results, start = [], 0
-    for form in filter(None, answer.get("results", ())):
-        count = prod(form["shape"])
-        values = np.frombuffer(data, form["stored"], count=count, offset=start)
-        results.append(Returned(values.reshape(form["shape"]), form["dtype"]))
-        start += values.nbytes
+    for form in answer["results"]:
+        if form is None:
+            continue
+        shape, name = tuple(form["shape"]), form["stored"]
+        sized = all(type(size) is int and size >= 0 for size in shape)
+        if not sized or name not in _STORED or form["dtype"] not in ("bfloat16", name):
+            raise ValueError
+        stored = np.dtype(name)
+        size = stored.itemsize * int(np.prod(shape, dtype=object))
+        if start + size > len(data):
+            raise ValueError
+        values = np.frombuffer(data, stored, count=size // stored.itemsize, offset=start)
+        results.append(Returned(values.reshape(shape), str(form["dtype"])))
+        start += size
+    if start != len(data):
+        raise ValueError
     return results
 
 

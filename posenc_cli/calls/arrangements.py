@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from posenc_cli.calls.roles import TABLES
@@ -53,9 +54,12 @@ SIZES = ((5, 6, 3), (7, 10, 5), (9, 14, 7))
 STARTS = (9, 2, 5, 11, 0, 7, 13, 3, 8, *(number * 5 % 17 for number in range(24)))
 """The first position of each sequence, also of larger batches."""
 
-_MANY_SEQUENCES, _MOST_HEADS = 9, (130, 134)
-"""Sequences and heads of the largest batch: more than kernels process in a block of 8, or of 64 or
-128. k has half as many heads. The first count that is not the length of another axis is used."""
+_MANY_SEQUENCES, MANY_HEADS = 9, (40, 44)
+"""Sequences and heads of the larger batch: more than kernels process in a block of 8, 16 or 32.
+k has half as many heads. The first count that is not the length of another axis is used."""
+
+MOST_HEADS = (130, 134)
+"""The same for kernels with blocks of 64 or 128 heads: some models have 128."""
 
 _LONG_TABLES = 1 << 14
 """Largest last position of longer tables whose rows an offset chooses in a batch."""
@@ -69,7 +73,7 @@ class Arrangement(Record):
     """Sequences and heads of one call; ``places`` is the number of rows of positions.
 
     ``other`` is the argument that has another shape than in all other calls, in words. ``later`` is
-    added to all positions. ``queries`` is the slice of rows that q has, of those of k.
+    added to all positions.
     """
 
     form: CallForm
@@ -80,7 +84,6 @@ class Arrangement(Record):
     key_heads: int
     other: str = ""
     later: int = 0
-    queries: tuple[int | None, ...] = (None,)
 
     @property
     def text(self) -> str:
@@ -98,35 +101,44 @@ class Arrangement(Record):
         return f"a batch of {self.sequences} sequences{placement} with {heads}"
 
     @property
+    def values(self) -> int:
+        """The number of values of the largest vectors."""
+        return prod((self.sequences, self.rows, self.heads, self.form.columns))
+
+    @property
     def others(self) -> list[Arrangement]:
         """Other sizes: most heads, equal numbers of everything, one row, other numbers of k heads.
 
         One has two sequences, as a prompt with and without guidance. Those of one row have four and
         eight sequences, which kernels process at once, and 33, which exceeds buffers for 32.
         """
-        fewer = self.key_heads < self.heads
-        single = replace(self, rows=1, key_heads=1 if fewer else self.heads)
-        several = [(self, 2), (single, 4), (single, 8), (single, len(STARTS))]
-        rows = self.rows - (self.rows == _MANY_SEQUENCES)
-        most = _distinct_count(_MOST_HEADS, self.form)
-        largest = self._with_counts(_MANY_SEQUENCES, most, rows)
+        largest = self.with_heads(MOST_HEADS)
         others = [largest, self.square]
-        others += [
-            replace(of, sequences=sequences, places=1 if self.places == 1 else sequences)
-            for of, sequences in several
-            if self.sequences > 1
-        ]
-        others += [replace(self, rows=1)] * (self.sequences == 1)
-        grouped = len(self.form.vectors) > 1 and not self.form.one_head_count
-        others += [replace(self, key_heads=1)] * grouped
-        others += [replace(largest, key_heads=largest.heads)] * fewer
+        if self.sequences == 1:
+            others.append(replace(self, rows=1))
+        else:
+            single = replace(
+                self, rows=1, key_heads=1 if self.key_heads < self.heads else self.heads
+            )
+            for of, sequences in ((self, 2), (single, 4), (single, 8), (single, len(STARTS))):
+                places = 1 if self.places == 1 else sequences
+                others.append(replace(of, sequences=sequences, places=places))
+        if len(self.form.vectors) > 1 and not self.form.one_head_count:
+            others.append(replace(self, key_heads=1))
+        if self.key_heads != self.heads:
+            others.append(replace(largest, key_heads=largest.heads))
         return others
 
     @property
     def square(self) -> Arrangement:
         """The same arrangement with as many sequences and heads as rows."""
-        many = square_size(self.form)
+        many = _distinct_count(_SQUARES, self.form)
         return self._with_counts(many, many, many)
+
+    def with_heads(self, counts: Sequence[int]) -> Arrangement:
+        """Return the same with many sequences and heads, which shows errors of blocks."""
+        rows = self.rows - (self.rows == _MANY_SEQUENCES)
+        return self._with_counts(_MANY_SEQUENCES, _distinct_count(counts, self.form), rows)
 
     def _with_counts(self, sequences: int, heads: int, rows: int) -> Arrangement:
         """Return the same with other numbers; sequences stay 1 if there is one."""
@@ -178,6 +190,20 @@ def with_other_shapes(arrangement: Arrangement) -> Iterator[Arrangement]:
             yield replace(other, heads=1, key_heads=1) if fewer in ("bnf", "nd") else other
 
 
+def surely_supported(arrangement: Arrangement, form: CallForm) -> bool:
+    """Return whether a function of this form surely supports the arrangement, and must be right.
+
+    The first axis of (1, n, h, d) need not count sequences: a function may accept all vectors of a
+    position together, whatever their axes. With positions (b, n) it does.
+    """
+    by_sequence = arrangement.places > 1 and (form.chosen or not form.has(*TABLES))
+    return (
+        arrangement.form == form
+        and arrangement.key_heads == arrangement.heads
+        and (by_sequence or arrangement.sequences == 1)
+    )
+
+
 def arrangements(form: CallForm) -> Iterator[Arrangement]:
     """Yield calls with several sequences and heads that a function may support, fullest first."""
     rows, heads, fewer = distinct_sizes(form)
@@ -195,11 +221,13 @@ def _batches(form: CallForm) -> list[tuple[CallForm, int, int]]:
         with_positions = replace(form, position_axes=form.position_axes.replace("n", "bn"))
     if form.has("offset") and (form.chosen or not form.has(*TABLES)):
         with_positions = replace(with_positions, boxed=True)
-    separate = form.positions_per_sequence or with_positions != form
-    axes_of_each = [
+    axes_of_each = [form.axes] * (
+        form.positions_per_sequence or (with_positions != form and "b" in form.axes)
+    )
+    axes_of_each += [
         axes
-        for axes in (form.axes, *more)
-        if separate and ("b" in axes or (axes == form.axes and form.positions_per_sequence))
+        for axes in more
+        if "b" in axes and (form.positions_per_sequence or with_positions != form)
     ]
     axes_with_heads = [
         axes for axes in more if "h" in axes and (axes == form.axes or "b" not in axes)
@@ -218,11 +246,6 @@ def distinct_sizes(form: CallForm) -> tuple[int, int, int]:
     """Return numbers of rows, heads and k heads that differ from the lengths of column axes."""
     lengths = _column_lengths(form)
     return next((sizes for sizes in SIZES if not lengths & {*sizes}), SIZES[0])
-
-
-def square_size(form: CallForm) -> int:
-    """Return the number of sequences, heads and rows of a batch with equally many of each."""
-    return _distinct_count(_SQUARES, form)
 
 
 def _distinct_count(counts: Sequence[int], form: CallForm) -> int:

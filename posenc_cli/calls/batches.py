@@ -9,13 +9,14 @@ other positions. Otherwise the function may not support these axes, and line 1 s
 from __future__ import annotations
 
 from functools import cached_property, partial
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc_cli.calls.arrangements import (
     FEWER_KEYS,
+    MANY_HEADS,
+    MOST_HEADS,
     SEQUENCES,
     STARTS,
     Arrangement,
@@ -23,13 +24,13 @@ from posenc_cli.calls.arrangements import (
     at_last_positions,
     distinct_sizes,
     other_shapes,
-    square_size,
+    surely_supported,
     with_other_shapes,
 )
-from posenc_cli.calls.call_log import MadeCall, RowReader
+from posenc_cli.calls.call_log import CallLog, MadeCall, RowReader
 from posenc_cli.calls.called_function import SHAPE, Crash, Dropped
 from posenc_cli.calls.function_trial import NO_MAP, Irregularity, vectors_differ
-from posenc_cli.calls.patterns import PlannedCalls
+from posenc_cli.calls.patterns import result_or_none
 from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.roles import TABLES
 from posenc_cli.errors import InvalidInput
@@ -38,12 +39,16 @@ from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from posenc_cli.calls.answers import Differs
     from posenc_cli.calls.call_form import CallForm
     from posenc_cli.calls.further_calls import Tried
     from posenc_cli.calls.serving import ServedFunction
+    from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray
+
+    Alone = Callable[[int, NumberArray, Integers], NumberArray]
 
 _DRAWN_HEADS = (0, 1, 2, 1, 1, 0, 2, 2, 1, 2, 0, 1, 0, 1, 0, 1, 2)
 """Which of three vectors each head of a larger batch has, repeated. 17 is not a multiple of a
@@ -72,7 +77,8 @@ class BatchResult(Record):
     """One result of a call with several sequences and heads, and the result of each head alone.
 
     ``x``, ``values`` and ``alone`` are (b, h, n, d). ``places`` (b, h, n) are the positions of
-    rows. ``wrong`` (b, h) marks the heads that differ. ``reader`` reads positions from the result.
+    rows. ``wrong`` (b, h) marks the heads that differ. ``dtype`` is the number format of the
+    result.
     """
 
     which: int
@@ -81,7 +87,7 @@ class BatchResult(Record):
     values: NumberArray
     alone: NumberArray
     wrong: Flags
-    reader: RowReader
+    dtype: str
 
     @property
     def rotates(self) -> bool:
@@ -91,13 +97,17 @@ class BatchResult(Record):
         return bool(rotated.any()) and not vectors_differ(left, self.alone)
 
     @property
-    def follows_places(self) -> bool:
-        """Whether one factor for each pair and position gives all heads.
+    def _call(self) -> MadeCall:
+        x, values = (array.reshape(-1, array.shape[3]) for array in (self.x, self.values))
+        return MadeCall(self.places.reshape(-1), x, lambda: values)
+
+    def follows_places(self, reference: Reference) -> bool:
+        """Return whether one factor for each pair and position gives all heads.
 
         Factors of neighbouring positions must differ. A call in axes that a function does not
         support gives other results.
         """
-        before, after = self.reader.factors(self._call)  # (rows, pairs)
+        before, after = RowReader(reference, self.dtype).factors(self._call)  # (rows, pairs)
         places, index = np.unique(self._call.positions, return_inverse=True)
         if self.x.shape[1] == 1 or places.size == 1:
             return False
@@ -106,16 +116,10 @@ class BatchResult(Record):
         advance = np.abs(np.diff(factors, axis=0)).max(axis=1) > _ADVANCE
         return bool(advance.all()) and not vectors_differ(factors[index] * before, after)
 
-    @cached_property
-    def read(self) -> Integers | None:
-        """The positions (b, h, n) that rows are rotated at; None if one cannot be read."""
-        read = self.reader.positions(self._call)
+    def read(self, reference: Reference) -> Integers | None:
+        """Return the positions (b, h, n) that rows are rotated at; None if one cannot be read."""
+        read = RowReader(reference, self.dtype).positions(self._call)
         return None if read is None else read.reshape(self.places.shape)
-
-    @property
-    def _call(self) -> MadeCall:
-        x, values = (array.reshape(-1, array.shape[3]) for array in (self.x, self.values))
-        return MadeCall(self.places.reshape(-1), x, values)
 
 
 class BatchCall:
@@ -123,6 +127,8 @@ class BatchCall:
 
     ``positions`` (p, n) are those of the call; those of q or k are in ``given`` if they differ.
     ``other`` is an argument that has another shape than in all other calls, in words.
+    ``alone(which, x, places)`` returns the rotation of vectors (k, n, d) at positions (k, n); by
+    default it calls the function with one head.
 
     Raises: InvalidInput if a call fails.
     """
@@ -133,7 +139,9 @@ class BatchCall:
         form: CallForm,
         positions: Integers,
         given: Sequence[Vectors],
+        differs: Differs,
         *,
+        alone: Alone | None = None,
         other: str = "",
     ) -> None:
         self._function, self._other = function, other
@@ -147,19 +155,24 @@ class BatchCall:
             at = positions if vectors.positions is None else vectors.positions
             places = np.broadcast_to(at[:, None], x.shape[:3])
             heads = (x.reshape(-1, *x.shape[2:]), places.reshape(-1, x.shape[2]))
-            expected = self._rotated_alone(which, *heads).reshape(x.shape)
+            expected = (alone or self._rotated_alone)(which, *heads).reshape(x.shape)
             wrong = np.empty(x.shape[:2], bool)
             for head in np.ndindex(wrong.shape):
-                wrong[head] = vectors_differ(values[head], expected[head])
-            reader = RowReader(function.process.reference, result.dtype)
-            self.parts.append(BatchResult(which, places, x, values, expected, wrong, reader))
+                wrong[head] = differs(values[head], expected[head])
+            self.parts.append(BatchResult(which, places, x, values, expected, wrong, result.dtype))
         self.wrong = [part for part in self.parts if part.wrong.any()]
 
     @cached_property
     def read(self) -> list[Integers]:
         """The positions of all rows of each wrong result; empty if one cannot be read."""
-        shown = [part.read for part in self.wrong if part.read is not None]
-        return shown if len(shown) == len(self.wrong) else []
+        read = [part.read(self._function.process.reference) for part in self.wrong]
+        shown = [positions for positions in read if positions is not None]
+        return shown if len(shown) == len(read) else []
+
+    @property
+    def by_head(self) -> bool:
+        """Whether rows of one position are rotated at positions that differ between heads."""
+        return any(bool((positions != positions[:, :1]).any()) for positions in self.read)
 
     @property
     def rotates(self) -> bool:
@@ -180,25 +193,32 @@ class BatchCall:
         It does if any head is right, if only unrotated dimensions are wrong, or if all heads follow
         positions in the same way.
         """
-        some_right = not all(part.wrong.all() for part in self.parts)
-        return some_right or self.rotates or all(part.follows_places for part in self.wrong)
+        if self.rotates or not all(part.wrong.all() for part in self.parts):
+            return True
+        reference = self._function.process.reference
+        return all(part.follows_places(reference) for part in self.wrong)
 
     @property
     def advances(self) -> bool:
         """Whether the positions of the rows of each head increase, as far as they can be read."""
         return all((np.diff(positions, axis=2) > 0).all() for positions in self.read)
 
-    def proves_other_shape(self, form: CallForm) -> bool:
+    def proves_other_shape(self, form: CallForm, usual: CallForm) -> bool:
         """Return whether the function surely supports the shape that an argument has only here.
 
-        It may read vectors (b, n, d) as heads of one sequence, and the number of columns of a table
-        as that of the dimensions to rotate.
+        It may read vectors without an axis as those of another one, the axis of rows as that of
+        sequences, and the number of columns of a table as that of the dimensions to rotate.
         """
-        if form.axes == "bnf":
-            return self.rotates
-        varying = all(np.ptp(rows, axis=2).any() for rows in self.read)
-        moved = bool(self.read) and varying and (form.has(*TABLES) or self.advances)
-        return self.unrotated or self.proves_support or moved
+        if not (self.unrotated or all(np.ptp(rows, axis=2).any() for rows in self.read)):
+            return False
+        if form.flat:
+            return self.rotates or self.unrotated or bool(self.read)
+        if form.axes != usual.axes:
+            return self.rotates or ("b" not in form.axes and self.proves_support)
+        if not form.has(*TABLES):
+            return self.proves_support or self.unrotated or (bool(self.read) and self.advances)
+        stay = [(part.values == part.x) & (part.alone != part.x) for part in self.parts]
+        return self.proves_support or not any(still.all(axis=(0, 1, 2)).any() for still in stay)
 
     @property
     def where(self) -> str:
@@ -209,32 +229,41 @@ class BatchCall:
             return next(iter(texts.values()))
         return " and ".join(f"{text} of {name}" for name, text in texts.items())
 
-    def fault(self, text: str) -> Irregularity | None:
-        """Return the fault of the call that ``text`` describes, or None if no head differs.
-
-        Its cause is UNKNOWN if not all wrong heads have the same one.
-        """
-        if not self.wrong:
-            return None
-        evidence = f"called with {text}: results for {self.where} differ from single calls"
+    @property
+    def finding(self) -> tuple[str, Cause]:
+        """The fault of all wrong heads, and its cause; UNKNOWN if none is found."""
         several = "several sequences" if len(self.parts[0].x) > 1 else "several heads"
         beside = f" in calls with {self._other or several}"
         if self.rotates:
-            message = f"unrotated dimensions change{beside}"
-            return Irregularity(Cause.ROTARY_DIM, message, evidence)
+            return f"unrotated dimensions change{beside}", Cause.ROTARY_DIM
         if self.unrotated:
-            message = f"rows of {self.where} are returned unrotated{beside}"
-            return Irregularity(Cause.NO_ROTATION, message, evidence)
+            return f"rows of {self.where} are returned unrotated{beside}", Cause.NO_ROTATION
         beside *= bool(self._other)
         for read, part in zip(self.read, self.wrong, strict=False):
-            for index in np.argwhere((read != part.places) & part.wrong[..., None])[:1]:
+            for index in np.argwhere(read != part.places)[:1]:
                 sequence, head, _ = index + 1
                 place = f"position {part.places[*index]} of sequence {sequence}, head {head}"
-                message = f"rows of {self.where} get the rotation of other positions{beside}: "
-                message += f"{place}, as {read[*index]}"
-                return Irregularity(Cause.POSITION_OFFSET, message, evidence)
-        message = f"results differ{beside}" if beside else NO_MAP
-        return Irregularity(Cause.UNKNOWN, message, evidence)
+                text = f"rows of {self.where} get the rotation of other positions{beside}"
+                cause = Cause.AXIS if self._along_heads else Cause.POSITION_OFFSET
+                return f"{text}: {place}, as {read[*index]}", cause
+        return f"results differ{beside}" if beside else NO_MAP, Cause.UNKNOWN
+
+    @property
+    def _along_heads(self) -> bool:
+        """Whether all positions differ from head to head, as if heads were counted as rows."""
+        return self.by_head and all(
+            np.diff(read, axis=1).all()
+            and (np.isin(read, part.places).all() or not np.ptp(read, axis=2).any())
+            for read, part in zip(self.read, self.wrong, strict=True)
+        )
+
+    def fault(self, text: str) -> Irregularity | None:
+        """Return the fault of the call that ``text`` describes, or None if no head differs."""
+        if not self.wrong:
+            return None
+        finding, cause = self.finding
+        evidence = f"called with {text}: results for {self.where} differ from single calls"
+        return Irregularity(cause, finding, evidence)
 
     def _rotated_alone(self, which: int, x: NumberArray, places: Integers) -> NumberArray:
         """Return the results for vectors (k, n, d) at positions (k, n), one sequence at a time.
@@ -244,15 +273,17 @@ class BatchCall:
         Raises: InvalidInput.
         """
         keys = [vectors.tobytes() + at.tobytes() for vectors, at in zip(x, places, strict=True)]
-        first = [keys.index(key) for key in keys]
-        once = sorted({*first})
-        blocks, rows = list(zip(x[once], places[once], strict=True)), places[once].size
+        last = {key: place for place, key in enumerate(keys)}
+        order = {key: number for number, key in enumerate(last)}
+        once = list(last.values())
+        blocks = list(zip(x[once], places[once], strict=True))
+        rows = places[once].size
         if self._function.form.any_rows:
             # Repeat the last row up to a power of two: some libraries compile for each size.
             some = np.minimum(np.arange(1 << (rows - 1).bit_length()), rows - 1)
             blocks = [(np.concatenate(x[once])[some], np.concatenate(places[once])[some])]
         values = np.concatenate([self._function.values(*block, which) for block in blocks])[:rows]
-        rotated: NumberArray = values.reshape(-1, *x.shape[1:])[np.searchsorted(once, first)]
+        rotated: NumberArray = values.reshape(-1, *x.shape[1:])[[order[key] for key in keys]]
         return rotated
 
 
@@ -261,9 +292,12 @@ def _wrong_heads_text(wrong: Flags) -> str:
     sequences, heads = (np.asarray(wrong.any(axis=axis)) for axis in (1, 0))
     if not np.array_equal(wrong, np.outer(sequences, heads)):
         return f"{int(wrong.sum())} of {wrong.size} heads of all sequences"
-    of_each = (("head", heads), ("sequence", sequences))
-    some = [_numbers_text(noun, of) for noun, of in of_each if not of.all()]
-    return " of ".join(some) or "all heads"
+    if sequences.all() and heads.all():
+        return "all heads"
+    of_heads, of_sequences = _numbers_text("head", heads), _numbers_text("sequence", sequences)
+    if sequences.all():
+        return of_heads
+    return of_sequences if heads.all() else f"{of_heads} of {of_sequences}"
 
 
 def _numbers_text(noun: str, some: Flags) -> str:
@@ -275,21 +309,21 @@ def _numbers_text(noun: str, some: Flags) -> str:
 
 def try_batches(tried: Tried) -> None:
     """Call a function that rotates vectors with several sequences and heads."""
-    form, calls, context = tried.form, tried.calls, tried.last + 1
-    grid, failed = form.has("grid"), dict[Arrangement, InvalidInput | None]()
+    function, calls, context = tried.function, tried.calls, tried.last + 1
+    grid, failed = function.form.has("grid"), dict[Arrangement, InvalidInput | None]()
     if not (grid or tried.takes_batches):
         calls.skip(_BATCH, untested=[_BATCH])
         return
-    for candidate in arrangements(form):
+    for candidate in arrangements(function.form):
         arrangement = replace(candidate, rows=context) if grid else candidate  # all rows of a grid
-        if arrangement.heads * form.columns * arrangement.rows * SEQUENCES > _MOST_VALUES:
+        if arrangement.values > _MOST_VALUES:
             calls.skip(_BATCH, f"the grid has {context} rows")
             return
         failed[arrangement] = None
         try:
-            batch = called_together(tried.function, arrangement)
+            batch = called_together(function, arrangement, tried.differs)
         except InvalidInput as error:
-            tried.function.revive()
+            function.revive()
             failed[arrangement] = error
             ends = isinstance(error, Crash) or _is_dropped(arrangement, error)
             if ends and _one_is_right(tried, arrangement):
@@ -314,7 +348,7 @@ def _is_supported(tried: Tried, arrangement: Arrangement, batch: BatchCall) -> b
     share positions, as vLLM's functions do. If one head alone is right and several are not, the
     function mixes heads.
     """
-    if batch.proves_support:
+    if batch.proves_support or surely_supported(arrangement, tried.form):
         return True
     if _one_is_right(tried, arrangement):
         return arrangement.places > 1 or batch.advances
@@ -347,16 +381,17 @@ def _report_untested(
         returns = error is None or error.code == SHAPE
         if returns and arrangement.form.axes == form.axes:
             calls.untested += [FEWER_KEYS] * (arrangement.key_heads < arrangement.heads)
-    several = supported is not None and supported.sequences > 1
     if supported is not None and supported.sequences > supported.places and form.position_parameter:
         calls.untested.append(f"{form.position_parameter} of each sequence")
-    refused = (
-        f"batches ({whys[arrangement]})"
-        for arrangement, error in failed.items()
-        if arrangement.sequences > 1 == arrangement.places
-        and (error is None or _is_dropped(arrangement, error) or _one_is_right(tried, arrangement))
-    )
-    calls.untested += [] if several else islice(refused, 1)
+    if supported is not None and supported.sequences > 1:
+        return
+    for arrangement, error in failed.items():
+        returns = error is None or _is_dropped(arrangement, error)
+        if arrangement.sequences > 1 == arrangement.places and (
+            returns or _one_is_right(tried, arrangement)
+        ):
+            calls.untested.append(f"batches ({whys[arrangement]})")
+            return
 
 
 def _one_is_right(tried: Tried, arrangement: Arrangement, *, heads: int = 0) -> bool:
@@ -372,14 +407,17 @@ def _one_is_right(tried: Tried, arrangement: Arrangement, *, heads: int = 0) -> 
 
 def is_right(tried: Tried, arrangement: Arrangement) -> bool:
     """Return whether a call succeeds and all its heads are right."""
-    call = partial(called_together, tried.function, arrangement)
-    batch = PlannedCalls(tried.function).attempt("", call)
+    call = partial(called_together, tried.function, arrangement, tried.differs)
+    batch = result_or_none(tried.function, call)
     return batch is not None and not batch.wrong
 
 
 def called_together(
     function: ServedFunction,
     arrangement: Arrangement,
+    differs: Differs,
+    *,
+    alone: Alone | None = None,
 ) -> BatchCall:
     """Make the call of an arrangement with random vectors.
 
@@ -387,20 +425,16 @@ def called_together(
     """
     form, rows = arrangement.form, arrangement.rows
     starts = (0,) if form.from_zero or form.has("grid") else STARTS[: arrangement.places]
-    positions = arrangement.later + np.add.outer(starts, np.arange(rows))
-    of_q = positions[:, slice(*arrangement.queries)]
-    generator, given = np.random.default_rng(11), list[Vectors]()
-    for place in form.vectors:
-        role = form.arguments[place].role
-        of_keys = role == "k" or (role == "qkv" and bool(given))
-        heads, at = (arrangement.key_heads, positions) if of_keys else (arrangement.heads, of_q)
+    generator = np.random.default_rng(11)
+    given: list[Vectors] = []
+    for heads in (arrangement.heads, arrangement.key_heads)[: len(form.vectors)]:
         drawn = np.arange(heads) if heads < _FEW_HEADS else np.resize(_DRAWN_HEADS, heads)
-        shape = arrangement.sequences, at.shape[1], 1 + int(drawn.max()), form.columns
+        shape = arrangement.sequences, rows, 1 + int(drawn.max()), form.columns
         x = generator.standard_normal(shape).astype(np.float32)[:, :, drawn]
-        given.append(Vectors(x, at.shape[1], positions=at))
+        given.append(Vectors(x, rows))
+    positions = arrangement.later + np.add.outer(starts, np.arange(rows))
     other = arrangement.other or f"{form.position_parameter} as an array" * form.boxed
-    called = of_q if form.has("k_positions") else positions
-    return BatchCall(function, form, called, given, other=other)
+    return BatchCall(function, form, positions, given, differs, alone=alone, other=other)
 
 
 def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
@@ -409,19 +443,25 @@ def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
     others = [*arrangement.others, *at_last_positions(arrangement, tried.last)]
     others += with_other_shapes(arrangement)
     for other in others:
-        call = partial(called_together, tried.function, other)
-        batch = calls.attempt(other.text, call, surely=not other.other and other.key_heads != 1)
-        if batch is None:
-            continue
+        call = partial(called_together, tried.function, other, tried.differs)
+        surely = not other.other and other.key_heads != 1
         new = bool(other.other) and other != other.square
-        if not batch.wrong:
-            others += [other.square] * (new and other.form.axes == usual.axes)
-        elif new and not batch.proves_other_shape(other.form):
+        batch = calls.attempt(other.text, call, surely=surely)
+        if batch is None:
+            if other == arrangement.with_heads(MOST_HEADS):
+                # Some kernels support only known numbers of heads, in smaller blocks.
+                others.append(arrangement.with_heads(MANY_HEADS))
+        elif new and batch.wrong and not batch.proves_other_shape(other.form, usual):
             unsure = [other.other] * (other.form.axes != usual.axes)
             calls.skip(calls.tried.pop(), _UNSUPPORTED, untested=unsure)
-        else:
+        elif other.key_heads < other.heads == arrangement.key_heads and batch.wrong:
+            why = "it supports only equal numbers of q and k heads"
+            calls.skip(calls.tried.pop(), why, untested=[FEWER_KEYS])
+        elif batch.wrong:
             calls.fault(batch.fault(other.text))
             return
+        elif new and other.form.axes == usual.axes:
+            others.append(other.square)
 
 
 def try_rows_of_heads(tried: Tried) -> None:
@@ -431,17 +471,16 @@ def try_rows_of_heads(tried: Tried) -> None:
     dimensions of any row and not support heads side by side.
     """
     form, calls = tried.form, tried.calls
-    if form.arguments[0].role != "positions" or not (form.has("q") and tried.takes_batches):
+    roles = [argument.role for argument in form.arguments[:2]]
+    if roles != ["positions", "q"] or not tried.takes_batches:
         return
     flat = replace(form, axes="nf", position_axes=form.position_axes.replace("b", ""))
     rows, heads, fewer = distinct_sizes(flat)
     key_heads = heads if form.one_head_count else fewer
     arrangement = Arrangement(flat, SEQUENCES, SEQUENCES, rows, heads, key_heads)
-    batch = calls.attempt(
-        f"{arrangement.text} side by side in rows",
-        partial(called_together, tried.function, arrangement),
-        surely=False,
-    )
+    text = f"{arrangement.text} side by side in rows"
+    call = partial(called_together, tried.function, arrangement, tried.differs)
+    batch = calls.attempt(text, call, surely=False)
     # With fewer than two right heads of q, the function may not support this.
     if batch and batch.wrong and (~batch.parts[0].wrong).all(axis=0).sum() < 2:
         calls.skip(calls.tried.pop(), "unsupported", untested=["heads side by side"])
@@ -449,10 +488,10 @@ def try_rows_of_heads(tried: Tried) -> None:
         calls.fault(batch.fault(arrangement.text))
 
 
-_ROWS, _QUERIES = 7, 3
-"""Rows of k, and the last ones of q: they do not broadcast."""
+_KEYS, _QUERIES, _FIRST = 7, 3, 9
+"""Rows of k and q, which do not broadcast, and the first position of k."""
 
-_SHORTER = f"{_QUERIES} rows of q with {_ROWS} of k"
+_SHORTER = f"{_QUERIES} rows of q with {_KEYS} of k"
 
 
 def try_shorter_queries(tried: Tried) -> None:
@@ -463,21 +502,47 @@ def try_shorter_queries(tried: Tried) -> None:
     the rows; the report says so.
     """
     form, calls, name = tried.form, tried.calls, "q shorter than k"
-    if not form.has("q") or not form.has("k") or form.has("k_positions") or not tried.takes_batches:
+    roles = [form.arguments[place].role for place in form.vectors]
+    if sorted(roles) != ["k", "q"] or form.has("k_positions") or not tried.takes_batches:
         return
-    shorter = Arrangement(form, 1, 1, _ROWS, 1, 1, queries=(-_QUERIES, None))
-    batch = calls.attempt(name, partial(called_together, tried.function, shorter), surely=False)
+    positions = (0 if form.from_zero else _FIRST) + np.arange(_KEYS)[None]
+    places = [positions[:, -_QUERIES:] if role == "q" else positions for role in roles]
+    call = partial(_called_at_places, tried.function, positions, places, tried.differs)
+    batch = calls.attempt(name, call, surely=False)
     if batch is None or not batch.wrong:
         return
-    only_q = not any(part.wrong.any() for part in batch.parts if part.places.shape[2] == _ROWS)
+    only_q = [roles[part.which] for part in batch.wrong] == ["q"]
     shifts = np.unique(batch.read[0] - batch.wrong[0].places) if only_q and batch.read else ()
-    first = [*shifts] == [_QUERIES - _ROWS] and not form.has("positions")
-    if len(shifts) == 1 and not first:
+    shift = int(next(iter(shifts))) if len(shifts) == 1 else 0
+    if shift and (shift != _QUERIES - _KEYS or form.has("positions")):
         calls.fault(batch.fault(_SHORTER))
         return
-    why = "q is rotated as the first rows of k" if first else _UNSUPPORTED
-    by_offset = first and not form.has(*TABLES)  # an offset is that of the first row of each
-    calls.skip(calls.tried.pop(), why, untested=[] if by_offset else [name])
+    why = "q is rotated as the first rows of k" if shift else _UNSUPPORTED
+    first = shift and not form.has(*TABLES)  # an offset is that of the first row of each
+    calls.skip(calls.tried.pop(), why, untested=[] if first else [name])
+
+
+def _called_at_places(
+    function: ServedFunction,
+    positions: Integers,
+    places: Sequence[Integers],
+    differs: Differs,
+    heads: Sequence[int] = (1, 1),
+) -> BatchCall:
+    """Call with q and k at ``places`` (1, n) each; ``positions`` are those of the call.
+
+    Raises: InvalidInput if it fails.
+    """
+    form, generator = function.form, np.random.default_rng(17)
+    given = [
+        Vectors(
+            generator.standard_normal((1, rows.size, count, form.columns), np.float32),
+            rows.size,
+            positions=rows,
+        )
+        for rows, count in zip(places, heads, strict=True)
+    ]
+    return BatchCall(function, form, positions, given, differs)
 
 
 def try_keys(tried: Tried) -> None:
@@ -485,21 +550,21 @@ def try_keys(tried: Tried) -> None:
 
     Also call it with fewer rows of q than of k, and with more heads of q if its form allows.
     """
-    form, calls = tried.form, tried.calls
+    form, calls, positions = tried.form, tried.calls, _FIRST + np.arange(_KEYS)[None]
     name = form.parameter_of("k_positions")
     if not name or not tried.takes_batches:
         return
-    text = f"{name} different from the positions of q"
-    _, heads, fewer = distinct_sizes(form)
-    backward = Arrangement(form, 1, 1, _ROWS, 1, 1, queries=(None, None, -1))
-    shorter = replace(backward, queries=(-_QUERIES, None))
-    grouped = replace(backward, heads=heads, key_heads=fewer)
-    rows = [(text, backward), (_SHORTER, shorter)]
+    roles = [form.arguments[place].role for place in form.vectors]
+    _, heads, key_heads = distinct_sizes(form)
+    grouped = [heads if role == "q" else key_heads for role in roles]
+    text, backward = f"{name} different from the positions of q", positions[:, ::-1]
+    rows = [(text, backward, [1, 1]), (_SHORTER, positions[:, -_QUERIES:], [1, 1])]
     if "h" in form.axes and not form.one_head_count:
-        rows.append((f"{text}, and {heads} heads of q with {fewer} of k", grouped))
-    for called, arrangement in rows:
-        call = partial(called_together, tried.function, arrangement)
-        batch = calls.attempt(called, call, surely=arrangement.heads == 1, tests=[name])
+        rows.append((f"{text}, and {heads} heads of q with {key_heads} of k", backward, grouped))
+    for called, of_q, counts in rows:
+        places = [of_q if role == "q" else positions for role in roles]
+        call = partial(_called_at_places, tried.function, of_q, places, tried.differs, counts)
+        batch = calls.attempt(called, call, surely=counts != grouped, tests=[name])
         if batch is not None and batch.wrong:
             calls.fault(batch.fault(called))
             return
@@ -520,15 +585,16 @@ def try_table_batches(tried: Tried) -> None:
     separate = "b" in form.position_axes
     if not separate:
         form = replace(form, position_axes=form.position_axes.replace("n", "bn"))
-    square, fewer = square_size(form), distinct_sizes(form)[0]
+    square, fewer = Arrangement(form, 1, 1, 1, 1, 1).square.rows, distinct_sizes(form)[0]
     for sequences, rows in ((SEQUENCES, fewer), (2, fewer), (square, square), (len(STARTS), 1)):
         text = f"the positions of {sequences} sequences in one call"
         positions = np.add.outer(STARTS[:sequences], np.arange(rows))
         positions[-1] += tried.last - positions[-1, -1]  # low frequencies show in the last ones
         calls.judge(text, partial(_table_fault, tried, form, positions, text), surely=False)
+        if calls.faults:
+            return
         if text not in calls.tried:
             calls.untested += [several] * (separate or form.position_parameter == "position_ids")
-        if text not in calls.tried or calls.faults:
             return
 
 
@@ -554,7 +620,7 @@ def _table_fault(
         joined = _join_tables(parts, table)
         if table.shape not in (joined.shape, parts[0].shape):
             raise InvalidInput("it does not return tables for each sequence")
-        if table.shape != joined.shape or vectors_differ(table, joined):
+        if table.shape != joined.shape or tried.differs(table, joined):
             wrong = f"called with {text}: the tables differ from single calls"
             return Irregularity(Cause.UNKNOWN, NO_MAP, wrong)
     return None
@@ -564,30 +630,51 @@ def _join_tables(parts: Sequence[NumberArray], whole: NumberArray) -> NumberArra
     """Join the tables of single sequences along the axis of sequences of ``whole``."""
     if parts[0].ndim == 0:  # a factor
         return parts[0]
-    sizes = zip(parts[0].shape, whole.shape, strict=False)
-    longer = (axis for axis, (one, all_of) in enumerate(sizes) if one != all_of)
-    axis = next(longer, 0) if parts[0].ndim == whole.ndim else 0
+    longer = [
+        axis
+        for axis, sizes in enumerate(zip(parts[0].shape, whole.shape, strict=False))
+        if sizes[0] != sizes[1]
+    ]
+    axis = longer[0] if longer and parts[0].ndim == whole.ndim else 0
     joined = np.concatenate(parts, axis=axis)
     return joined.reshape(whole.shape) if joined.size == whole.size else joined
 
 
-def differing_head_faults(function: ServedFunction, which: int) -> tuple[Irregularity, ...]:
+_HEADS = (12, 10, 14)
+"""Heads of a call; the first number that is not the length of another axis is used."""
+
+_ROWS = 64
+"""Rows of that call."""
+
+
+def differing_head_faults(log: CallLog, which: int, context: int) -> tuple[Irregularity, ...]:
     """Return the fault of a call in which some heads are rotated differently; else nothing."""
-    form = function.form
+    function, form = log.function, log.function.form
     if not form.has_heads or function.follows_length:
         return ()
-    rows, heads, _ = distinct_sizes(form)
+    rows = max(2, min(_ROWS, context - STARTS[0]))
+    heads = next(n for n in _HEADS if n not in (form.columns, form.columns // 2, rows))
     arrangement = Arrangement(form, 1, 1, rows, heads, heads)
-    call = partial(called_together, function, arrangement)
-    batch = PlannedCalls(function).attempt("", call)
-    if batch is None:
+    alone = partial(_reference_rotation, log.reference)
+    call = partial(called_together, function, arrangement, vectors_differ, alone=alone)
+    batch = result_or_none(function, call)
+    wrong = batch.parts[which].wrong if batch else np.zeros(1, bool)
+    if batch is None or not wrong.any() or (wrong.all() and not batch.by_head):
         return ()
-    by_head = any(bool((positions != positions[:, :1]).any()) for positions in batch.read)
-    if batch.parts[which].wrong.all() and not by_head:
-        return ()
-    fault, unlike = batch.fault(arrangement.text), "the function rotates heads differently"
-    if fault is None:
-        return ()
-    unnamed = f"rows of {batch.where} are rotated differently from the other heads"
-    message = unnamed if fault.message == NO_MAP else fault.message
-    return (replace(fault, message=message, unlike=unlike),)
+    (message, cause), where = batch.finding, batch.where
+    if message == NO_MAP:
+        message = f"rows of {where} are rotated differently from the other heads"
+    evidence = f"called with {heads} heads: results for {where} differ from the reference"
+    return (Irregularity(cause, message, evidence, "the function rotates heads differently"),)
+
+
+def _reference_rotation(
+    reference: Reference, _: int, x: NumberArray, places: Integers
+) -> NumberArray:
+    """Return vectors (k, n, columns), rotated by the reference at positions (k, n)."""
+    pairing = reference.pairing
+    factors = reference.rotation.at(places.reshape(-1)).reshape(*places.shape, -1)
+    after = (x[..., list(pairing.first)] + 1j * x[..., list(pairing.second)]) * factors
+    y = x.astype(np.float64)
+    y[..., list(pairing.out_first)], y[..., list(pairing.out_second)] = after.real, after.imag
+    return y

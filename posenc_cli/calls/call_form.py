@@ -19,6 +19,7 @@ from posenc_cli.calls.roles import (
     SETTINGS,
     TABLES,
     VECTORS,
+    roles_of,
 )
 from posenc_cli.records import Record, replace
 
@@ -210,6 +211,16 @@ class CallForm(Record):
         return self.axes == "nd"
 
     @property
+    def guessed(self) -> bool:
+        """Whether positions are given to a parameter whose name can mean something else."""
+        return any(
+            argument.role == "positions"
+            and argument.axis is None
+            and roles_of(argument.parameter) != ("positions",)
+            for argument in self.arguments
+        )
+
+    @property
     def roles_text(self) -> str:
         """The roles of the arguments in order, in the syntax of ``--call``."""
         return ", ".join(
@@ -242,33 +253,34 @@ class CallForm(Record):
                 argument.parameter for argument in self.arguments if argument.role in roles
             )
 
-        of_heads = ("h3" if self.by_head else "3h") if self.has("qkv") else "h"
-        numbers = {
-            **NUMBERS,
-            **({"length": _ROW_COUNT} if self.counted else {}),
-            **({"mask": f"zeros {shape('b1nn')}"} if self.added_mask else {}),
-        }
-        parts = [
-            f"{names(*VECTORS, 'v')} {shape(self.axes.replace('h', of_heads))}" * bool(self.axes),
-            f"{names('positions')} {shape(self.position_axes)}" * bool(self.position_axes)
-            + ", real numbers" * self.real,
-            f"{names('inv_freq')} ({reference.pairs},), the reference's frequencies"
-            * self.has("inv_freq"),
-            *(
-                f"{argument.parameter} {numbers[argument.role]}"
-                for argument in self.arguments
-                if argument.role in NUMBERS and not (self.chosen and argument.role == "offset")
-            ),
-            f"{names(*TABLES)} {shape(self.table_axes + _TRAILING.get(self.kind, ''))}, "
-            f"{_KIND_TEXTS.get(self.kind)}: posenc's own, float32"
-            * self.has(*TABLES)
-            + f", rows chosen by {self.position_parameter}" * self.chosen,
+        parts = []
+        if self.axes:
+            of_heads = "h3" if self.by_head else "3h"
+            of_three = self.axes.replace("h", of_heads) if self.has("qkv") else self.axes
+            parts.append(f"{names('qkv', 'x', 'q', 'k', 'v')} {shape(of_three)}")
+        if self.position_axes:
+            kind = ", real numbers" if self.real else ""
+            parts.append(f"{names('positions')} {shape(self.position_axes)}{kind}")
+        if self.has("inv_freq"):
+            parts.append(f"{names('inv_freq')} ({reference.pairs},), the reference's frequencies")
+        numbers = {**NUMBERS, "length": _ROW_COUNT} if self.counted else NUMBERS
+        numbers = {**numbers, "mask": f"zeros {shape('b1nn')}"} if self.added_mask else numbers
+        parts += [
+            f"{argument.parameter} {numbers[argument.role]}"
+            for argument in self.arguments
+            if argument.role in NUMBERS and not (self.chosen and argument.role == "offset")
         ]
+        if self.has(*TABLES):
+            axes = shape(self.table_axes + _TRAILING.get(self.kind, ""))
+            chosen = f", rows chosen by {self.position_parameter}" if self.chosen else ""
+            parts.append(
+                f"{names(*TABLES)} {axes}, {_KIND_TEXTS[self.kind]}: posenc's own, float32{chosen}"
+            )
         given = ", ".join(
             argument.parameter if argument.name is None else f"{argument.name}="
             for argument in self.arguments
         )
-        return f"({given}) with {'; '.join(filter(None, parts))}; {self.library}"
+        return f"({given}) with {'; '.join(parts)}; {self.library}"
 
 
 def forms(
@@ -323,6 +335,9 @@ def forms(
         for group in groups
     ]
     in_order: Iterable[CallForm] = itertools.chain.from_iterable(groups)
+    if not signature.named and not call:  # the usual form of each number of arguments
+        in_turn = itertools.zip_longest(*groups)
+        in_order = (form for forms in in_turn for form in forms if form is not None)
     if axes:  # coordinates first: a function of these may also accept one number for each row
         in_order = sorted(in_order, key=lambda form: form.has("positions") > form.follows_axes)
     return list(dict.fromkeys(in_order))
@@ -492,7 +507,7 @@ def _position_parameters(signature: Signature) -> list[str]:
 
 
 def forms_with_chosen_rows(
-    form: CallForm, signature: Signature, orders: Sequence[str]
+    form: CallForm, signature: Signature, orders: Sequence[str] = CALL_AXES
 ) -> Iterator[CallForm]:
     """Yield a form of tables with an optional parameter that may choose their rows."""
     for parameter in signature.parameters or ():

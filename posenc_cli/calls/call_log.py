@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections import defaultdict, deque
-from functools import partial
+from collections import deque
+from functools import cached_property, partial
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -53,7 +53,12 @@ class MadeCall(Record):
 
     positions: Integers
     x: NumberArray
-    values: NumberArray
+    after: Callable[[], NumberArray]
+
+    @cached_property
+    def values(self) -> NumberArray:
+        """The rows after the call, computed on first use."""
+        return self.after()
 
     @property
     def rows(self) -> int:
@@ -181,15 +186,17 @@ class CallLog:
         Every call returns all results. Those of the other logs are kept until they make the same
         call.
         """
-        kept: defaultdict[tuple[int, bytes], deque[NumberArray]] = defaultdict(deque)
+        kept: list[deque[tuple[bytes, NumberArray]]] = [deque() for _ in drawn]
 
         def rows(which: int, indices: Integers, positions: Integers) -> NumberArray:
-            call = indices.tobytes() + positions.tobytes()
-            if not kept[which, call]:
-                given = [x[indices % SEQUENCE] for x in drawn]
-                for other, values in enumerate(function.each_value(given, positions)):
-                    kept[other, call].append(values)
-            return kept[which, call].popleft()
+            key = indices.tobytes() + positions.tobytes()
+            if kept[which] and kept[which][0][0] == key:
+                return kept[which].popleft()[1]
+            results = function.each_value([x[indices % SEQUENCE] for x in drawn], positions)
+            for others, values in zip(kept, results, strict=True):
+                others.append((key, values))
+            kept[which].clear()
+            return results[which]
 
         return [cls(function, reference, x, partial(rows, which)) for which, x in enumerate(drawn)]
 
@@ -216,8 +223,8 @@ class CallLog:
         if (whole or self.function.outcome == "vectors") and (
             (steps == 1).all() or (form.any_rows and (steps.all() or not form.chosen))
         ):
-            x, after = self._x[indices % SEQUENCE], self._as_vectors(values)
-            self.made.append(MadeCall(positions, x, after))
+            after = partial(self._as_vectors, values)
+            self.made.append(MadeCall(positions, self._x[indices % SEQUENCE], after))
         return values
 
     def sequence(self, count: int) -> None:
@@ -259,7 +266,7 @@ def far_row_faults(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     if not log.compares or few.right or not _Calls(log, near, dtype).right:
         return ()
     message = "single rows are rotated differently far from position 0"
-    return _Calls(log, log.made, dtype).faults(message)
+    return explain_by_calls(log, dtype) or few.unexplained(message)
 
 
 def long_call_faults(
@@ -281,7 +288,8 @@ def long_call_faults(
     calls, crashes = _Calls(log, log.made[before:], dtype), planned.faults[faults_before:]
     if crashes or text not in planned.tried or calls.right:
         return tuple(crashes)
-    return calls.faults("the function rotates rows of long calls differently")
+    message = "the function rotates rows of long calls differently"
+    return calls.causes() or calls.unexplained(message)
 
 
 def short_length_fault(
@@ -361,11 +369,11 @@ class _Calls:
     def right(self) -> bool:
         return not self._wrong
 
-    def faults(self, message: str) -> tuple[Irregularity, ...]:
-        """Return the causes of wrong calls; if no positions explain them, say ``message``."""
+    def unexplained(self, message: str) -> tuple[Irregularity, ...]:
+        """Return the fault of calls whose wrong rows no positions explain."""
         first = f"{rows_text({self._wrong[0].rows})} from position {self._wrong[0].start} on"
         text = f"called with {first}: results differ from the reference"
-        return self.causes() or (_irregularity(Cause.UNKNOWN, message, text),)
+        return (_irregularity(Cause.UNKNOWN, message, text),)
 
     def causes(self) -> tuple[Irregularity, ...]:
         """Return at which positions wrong calls are rotated; nothing if one cannot be read."""

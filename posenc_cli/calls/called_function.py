@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.calls.answers import Returned, returned_arrays
-from posenc_cli.calls.call_form import Argument
+from posenc_cli.calls.answers import Returned, check_description, returned_arrays
 from posenc_cli.calls.payloads import (
     NO_EFFECT,
     Payload,
@@ -21,14 +20,7 @@ from posenc_cli.calls.payloads import (
 )
 from posenc_cli.calls.roles import HEAD_SIZES, roles_of
 from posenc_cli.calls.signature import CallRequest, NamedParameter, Signature
-from posenc_cli.errors import (
-    InvalidInput,
-    PosencError,
-    Unavailable,
-    abbreviated,
-    printable_text,
-    quoted_name,
-)
+from posenc_cli.errors import InvalidInput, PosencError, Unavailable, abbreviated, quoted_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,14 +32,6 @@ if TYPE_CHECKING:
 
 _ROTATED_SHARES = ("rotary_pct", "rotary_percent", "partial_rotary_factor", "rope_percentage")
 """Parameters for the share of a head's dimensions that is rotated."""
-
-
-_HINTS = {
-    "missing": "the current folder is not searched; PYTHONPATH=. adds it",
-    "changed": "--in-place takes the result from its input",
-    "left": "without --in-place, the result is what it returns",
-}
-"""Hints for errors of these codes."""
 
 
 class Crash(InvalidInput):
@@ -105,13 +89,13 @@ class CalledFunction(ABC):
         self.short_length: tuple[str, int, int] | None = None
         self.by_short = self.by_original = False
         self.returns: str | None = None
-        self.overwritten = False
-        self._context, self._keep = context, ""
+        self.overwritten: bool | None = None
+        self._context = context
 
     @property
+    @abstractmethod
     def lives(self) -> bool:
         """Whether it can be called."""
-        return True
 
     @abstractmethod
     def start(self) -> None:
@@ -128,12 +112,13 @@ class CalledFunction(ABC):
         self.end()
         self.start()
 
-    def end(self) -> None:  # noqa: B027 - only a function of another process has one
+    @abstractmethod
+    def end(self) -> None:
         """End the process that runs it, if there is one."""
 
     @abstractmethod
     def _exchange_messages(
-        self, payload: Payload, *, positions: Integers | None = None
+        self, payload: Payload | dict[str, Any], *, positions: Integers | None = None
     ) -> tuple[dict[str, Any], bytearray]:
         """Return the answer to a request, and its bytes.
 
@@ -150,8 +135,7 @@ class CalledFunction(ABC):
         self.first_rows = 0
         self.given_parameters: list[tuple[str, str]] = []
         self.left_at_default: list[str] = []
-        answer, _ = self._exchange_messages(Payload("describe"))
-        self.signature = self._class = Signature.of(answer)
+        self.signature = self._class = self._described()
         if self.signature.is_class:
             self._make()
         if not self.signature.libraries:
@@ -168,9 +152,17 @@ class CalledFunction(ABC):
 
         Raises: InvalidInput, Unavailable.
         """
-        answer, _ = self._exchange_messages(Payload("describe"))
+        answer, _ = self._exchange_messages({"do": "describe"})
         found = (*answer["frameworks"], *answer["loaded"])
         return tuple(name for name in found if name not in self.signature.libraries)
+
+    def _described(self) -> Signature:
+        answer, _ = self._exchange_messages({"do": "describe"})
+        try:
+            check_description(answer)
+            return Signature.of(answer)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise self._unreadable() from None
 
     @property
     def may_expect_original(self) -> bool:
@@ -221,12 +213,8 @@ class CalledFunction(ABC):
             elif given.required and given.name not in attributes:
                 raise self._needs(given, owner)
         library = next(iter(self.signature.libraries), "numpy")
-        payload = Payload("make", library, configs=configs, records=records)
-        for name, value in values.items():
-            payload.add(Argument("", name, name), {"value": value})
-        for name, role in attributes.items():
-            payload.add(Argument("", name, name), payload.attribute(role, "float32"))
-        answer, _ = self._exchange_messages(payload)
+        request = {"do": "make", "values": values, "configs": configs, "records": records}
+        self._exchange_messages({**request, "attributes": attributes, "library": library})
         given_names = [*values, *(name for fields in records.values() for name in fields)]
         self.given_parameters = [
             (role, name) for name in given_names for role in roles_of(name)[:1]
@@ -240,7 +228,7 @@ class CalledFunction(ABC):
         texts = [_settings_text(values | dict.fromkeys((*configs, *attributes), ()))]
         texts += [f"{name}=({_settings_text(fields)})" for name, fields in records.items()]
         self.made = f"{self.signature.name}({', '.join(filter(None, texts))})"
-        self.signature = Signature.of(answer)
+        self.signature = self._described()
 
     @property
     def _records(self) -> list[NamedParameter]:
@@ -312,9 +300,7 @@ class CalledFunction(ABC):
 
         Raises: InvalidInput.
         """
-        in_place, keep = self.asked.in_place, self._keep
-        payload = request(form, self.reference, positions, vectors, in_place=in_place, keep=keep)
-        self._keep = ""
+        payload = request(form, self.reference, positions, vectors, in_place=self.asked.in_place)
         results = self.arrays(payload, positions)
         heads = vectors[0].heads if vectors and form.flat else 1
         self.first_rows = self.first_rows or positions.shape[-1] * heads
@@ -324,8 +310,10 @@ class CalledFunction(ABC):
         """Make the next call the "first" of two whose arrays a caller keeps, or the same "again".
 
         The second writes its positions into the arrays of the first, and sets ``overwritten``.
+
+        Raises: InvalidInput.
         """
-        self._keep = mode
+        self._exchange_messages({"do": "keep", "mode": mode})
 
     def arrays(self, payload: Payload, positions: Integers) -> list[Returned]:
         """Return the arrays for a request with these positions, as :meth:`call` does.
@@ -333,9 +321,12 @@ class CalledFunction(ABC):
         Raises: InvalidInput.
         """
         answer, data = self._exchange_messages(payload, positions=positions)
-        self.returns = next(iter(answer.get("made", ())), None)
-        self.overwritten = answer.get("overwritten", False)
-        return returned_arrays(answer, data)
+        try:
+            self.returns, self.overwritten = answer.get("made"), answer.get("overwritten")
+            return returned_arrays(answer, data)
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+            self.end()
+            raise self._unreadable() from None
 
     def rotated(
         self, form: CallForm, positions: Integers, vectors: Sequence[Vectors]
@@ -386,34 +377,30 @@ class CalledFunction(ABC):
             rotated.append(Returned(read, result.dtype))
         return rotated
 
-    def _error_for_user(
-        self, answer: dict[str, str], payload: Payload, positions: Integers | None
-    ) -> PosencError:
+    def _error_for_user(self, error: str, why: str, positions: Integers | None) -> PosencError:
         """Return the error for the user from one that the worker reports."""
-        error, why = printable_text(answer["error"]), answer["why"]
         if why == "needs":
             return Unavailable(
                 f"--impl {abbreviated(self.target)} {error}",
                 hint=f"{quoted_name(self.python)} looked for it; --python names another "
                 "interpreter, PYTHONPATH adds a folder",
             )
-        hint = _HINTS.get(why)
+        hints = {
+            "missing": "the current folder is not searched; PYTHONPATH=. adds it",
+            "changed": "--in-place takes the result from its input",
+            "left": "without --in-place, the result is what it returns",
+        }
+        hint = hints.get(why)
         if why in ("raised", "misused", "exited") and positions is not None:
             hint = (
                 f"it was called with {positions.size} positions up to "
                 f"{positions.max()}; --len N asks for fewer"
             )
-        if why != "exited":
-            return self.invalid(error, hint=hint, code=why)
-        crash = self.invalid(error + self._call_text(payload, positions))
-        return Crash(crash.message, hint=hint)
+        refused = self.invalid(error, hint=hint, code=why)
+        return Crash(refused.message, hint=hint) if why == "exited" else refused
 
-    def _call_text(self, payload: Payload, positions: Integers | None) -> str:
-        """Return in words which call a request makes; "" if it makes none."""
-        if positions is None:
-            return ""
-        call = f"{self.signature.name}({', '.join(payload.parameters)})"
-        return f", called as {call} with {positions.size} positions up to {positions.max()}"
+    def _unreadable(self) -> InvalidInput:
+        return self.invalid("wrote into the pipe that carries its results; they cannot be read")
 
     def invalid(self, what: str, *, hint: str | None = None, code: str = "") -> InvalidInput:
         """Return an error about the function."""

@@ -14,7 +14,7 @@ import contextlib
 import itertools
 import time
 from math import prod
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from posenc_cli.calls.call_form import (
 )
 from posenc_cli.calls.function_process import SECONDS
 from posenc_cli.calls.payloads import Vectors
-from posenc_cli.calls.roles import CALL_AXES, TABLES, roles_of
+from posenc_cli.calls.roles import CALL_AXES, TABLES
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, replace
 
@@ -57,24 +57,11 @@ _SAME_ROW = 0.05
 _PROBE_POSITIONS = (7, 3, 40, 41, 100, 9, 1, 77, 20, 5, 2, 11, 30)
 """Positions of the calls that find the form: small, so that any table has them, and unordered."""
 
-
-class _Fitness(NamedTuple):
-    """How well a form fits, the most telling part first: forms are compared by these in order.
-
-    Surely only heads are wrong; rows are rotated, and are the same in another call; heads with the
-    same vector are rotated alike; more than half of the rotary dimensions rotate; lengths are kept.
-    """
-
-    only_heads_wrong: bool
-    rotates_rows: bool
-    heads_alike: bool
-    most_rotate: bool
-    keeps_lengths: bool
-
-
-_FITS = _Fitness(False, True, True, True, True)
-_RUNS = _Fitness(False, False, False, False, False)
-"""The fitness of a form that fits perfectly, and of one in which the call only runs."""
+_FITS, _HAS_BUG, _ROTATES_ALL, _ROTATES, _HEADS_DIFFER, _KEEPS_LENGTHS, _RUNS = 9, 8, 7, 6, 5, 3, 1
+"""Fitness of a form: perfect; surely the right one for a function that is wrong in its heads, so
+that no other is tried; tables rotate all dimensions, but change lengths; few dimensions
+rotate, as with narrower tables; heads are rotated differently; only lengths are kept; the call only
+runs. With 1 more, most dimensions change, or lengths change alike in all heads."""
 
 
 class _Found(Record):
@@ -85,23 +72,9 @@ class _Found(Record):
 
     form: CallForm
     outcome: Outcome
-    fitness: _Fitness
+    fitness: int
     untried: tuple[str, ...] = ()
     instead: str = ""
-
-    def settles(self, last: _Found | None) -> bool:
-        """Return whether no form after the ``last`` is tried: this fits, or only heads are wrong.
-
-        Heads that differ are wrong if nothing rotates in another order of axes.
-        """
-        differ = self.fitness.rotates_rows and not self.fitness.heads_alike
-        other = (
-            last is not None
-            and last.fitness.keeps_lengths
-            and not last.fitness.rotates_rows
-            and last.form.roles_text == self.form.roles_text
-        )
-        return self.fitness == _FITS or self.fitness.only_heads_wrong or (differ and other)
 
 
 class FormChoice:
@@ -169,35 +142,37 @@ class FormChoice:
                 "--axes bnf needs num_heads or head_dim in the signature, for the width of a head; "
                 f"{process.signature.name} takes ({process.signature.text})"
             )
-        if found is not None and found.fitness == _FITS:
+        if found is not None and (found.fitness >= _FITS or not found.form.vectors):
             return found
         why = "its results are not one rotation of all heads"
         if found is None:
             messages = (error.message for _, error in self._refusals)
             why = next(messages, ": it cannot be called").partition(": ")[2]
         other = self._search(frameworks, CALL_AXES)
-        if other is None or other.fitness != _FITS:
+        if other is None or other.fitness < _FITS:
             return found
         return replace(other, instead=why)
+
+    def _list_candidates(self, frameworks: Sequence[str], orders: Sequence[str]) -> None:
+        """List the forms for these frameworks and orders of axes, and forget earlier results."""
+        process, self._orders = self._process, orders
+        signature = replace(process.signature, libraries=tuple(frameworks))
+        asked = process.asked
+        self._candidates = forms(
+            signature, process.reference, asked.roles, orders, asked.layer_type
+        )
+        self._refusals: list[tuple[CallForm, InvalidInput]] = []
+        self._alike = False
 
     def _search(self, frameworks: Sequence[str], orders: Sequence[str]) -> _Found | None:
         """Return the best form with arrays of these frameworks and axes in one of these orders.
 
         It is in the first group in which any form runs. Return None if none does.
         """
-        signature, asked = self._process.signature, self._process.asked
-        self._candidates = forms(
-            replace(signature, libraries=tuple(frameworks)),
-            self._process.reference,
-            asked.roles,
-            orders,
-            asked.layer_type,
-        )
-        self._refusals: list[tuple[CallForm, InvalidInput]] = []
-        self._orders, self._alike = orders, False
+        self._list_candidates(frameworks, orders)
         best: _Found | None = None
         deadline = time.monotonic() + SECONDS
-        for group in group_by_position_parameters(self._candidates, signature):
+        for group in group_by_position_parameters(self._candidates, self._process.signature):
             best = self._best_of(group, deadline)
             if best is not None or time.monotonic() > deadline:
                 break
@@ -207,7 +182,7 @@ class FormChoice:
         if not best.form.follows_axes:
             of_axes = (error.message for form, error in self._refusals if form.follows_axes)
             self.refused_coordinates = next(of_axes, "").partition(": ")[2]
-        names = missing_position_parameters(best.form, signature)
+        names = missing_position_parameters(best.form, self._process.signature)
         text = f"{names}, because each call with it raised an error"
         return replace(best, untried=(text,) if names else ())
 
@@ -216,22 +191,25 @@ class FormChoice:
         best: _Found | None = None
         for form in group:
             self.calls += 1
-            if best and any(best.fitness) and best.form.follows_axes > form.follows_axes:
+            if best and best.fitness > _RUNS and best.form.follows_axes > form.follows_axes:
                 break
-            found = self._try_form(form)
-            if found is not None and (best is None or found.fitness > best.fitness):
-                best = found
-            if (best and best.settles(found)) or time.monotonic() > deadline:
+            suits = self._try_form(form)
+            if suits is not None and (best is None or suits[0] > best.fitness):
+                best = _Found(form, suits[1], suits[0])
+            fits = best is not None and (
+                best.fitness >= _HAS_BUG or _rotates_heads(best, form, suits)
+            )
+            if fits or time.monotonic() > deadline:
                 break
         return best
 
-    def _try_form(self, form: CallForm) -> _Found | None:
-        """Return a form with what it returns and how well it fits; None if the call fails.
+    def _try_form(self, form: CallForm) -> tuple[int, Outcome] | None:
+        """Return how well a form fits, and what it returns; None if the call fails.
 
         Raises: InvalidInput if the process has ended, so that no other call can succeed.
         """
         try:
-            return self._found(form)
+            return self._fitness(form)
         except InvalidInput as error:
             if not self._process.lives:
                 raise
@@ -262,8 +240,8 @@ class FormChoice:
 
         Return None if the form does not even keep lengths.
         """
-        found = self._try_form(form)
-        if found is None or not found.fitness.keeps_lengths:
+        suits = self._try_form(form)
+        if suits is None or suits[0] < _KEEPS_LENGTHS or suits[0] == _ROTATES_ALL:
             return None
         positions, vectors = self._probe(form)
         call = self._process.rotated if self.outcome == "vectors" else self._process.call
@@ -279,17 +257,21 @@ class FormChoice:
         if self.form.position_parameter:
             self.untried = (f"longer tables, whose rows {self.form.position_parameter} chooses",)
             return
-        short, self.untried = self.form, ()
-        chosen: list[tuple[bool, CallForm]] = []
+        short, right, wrong = self.form, None, None
+        self.untried = ()
         longer = forms_with_chosen_rows(short, self._process.signature, self._orders)
         for name, found in itertools.groupby(longer, lambda form: form.position_parameter):
             form, same = self._longer_form(short, found)
             if form is None:
                 self.untried += (f"longer tables, whose rows {name} chooses",)
-            else:
-                self.chosen_by.append(name)
-                chosen.append((same, form))
-        self.form = min(chosen, key=lambda pair: pair[0], default=(True, short))[1]
+                continue
+            self.chosen_by.append(name)
+            right, wrong = (right or form, wrong) if same else (right, wrong or form)
+        if right is not None and right.axes != short.axes:  # other parameters need these axes too
+            self.form = replace(short, axes=right.axes, table_axes=right.table_axes)
+            self._choose_rows()
+            return
+        self.form = wrong or right or short
 
     def _longer_form(
         self, short_form: CallForm, longer: Iterable[CallForm]
@@ -335,15 +317,15 @@ class FormChoice:
                 return error
         first_form, first = refusals[0]
         if first.code == "misused":
-            others = (e for form, e in refusals if form.library != first_form.library)
-            first = next(others, first)
+            other = next((e for form, e in refusals if form.library != first_form.library), None)
+            first = other or first
         hint = f"it takes ({signature.text}); {len(refusals)} call forms were tried"
         if asked.roles and (likely := forms(signature, self._process.reference)):
             hint = f"its signature suggests --call {likely[0].roles_text.replace(' ', '')}"
         return InvalidInput(first.message, hint=hint, code=first.code)
 
-    def _found(self, form: CallForm) -> _Found:
-        """Return a form with what it returns, and how well it fits.
+    def _fitness(self, form: CallForm) -> tuple[int, Outcome]:
+        """Return how well a form fits, and what it returns.
 
         Raises: InvalidInput if the call fails.
         """
@@ -353,7 +335,7 @@ class FormChoice:
         rows = positions.size * (vectors[0].heads if vectors and form.flat else 1)
         outcome = self._other_outcome(form, results, rows)
         if outcome is not None:
-            return _Found(form, outcome, _FITS)
+            return _FITS, outcome
         if not form.vectors:
             shapes = " and ".join(str(result.values.shape) for result in results)
             raise process.invalid(
@@ -361,39 +343,61 @@ class FormChoice:
             )
         rotated = process.as_vectors(results, form, vectors)
         self._ran_packed = self._ran_packed or form.axes == "bnf"
-        fitness = self._fitness(form, positions, vectors, rotated)
-        return _Found(form, "vectors", fitness)
+        return self._fitness_of_vectors(form, positions, vectors, rotated), "vectors"
 
-    def _fitness(
+    def _fitness_of_vectors(
         self,
         form: CallForm,
         positions: Integers,
         vectors: Sequence[Vectors],
         rotated: Sequence[Returned],
-    ) -> _Fitness:
+    ) -> int:
         """Return how well a form fits that returns vectors; the last head repeats the first."""
-        named = roles_of(form.position_parameter) == ("positions",)
-        if named and form.roles_text == "x, positions" and form.flat and form.position_axes == "n":
-            return _FITS  # the usual form of such functions, also of wrong ones
+        last = positions.size - np.ones(1, np.int64)
+        if form.guessed and not self._repeats(form, last, vectors, rotated):
+            return _RUNS
+        if form.roles_text == "x, positions" and form.flat and form.position_axes == "n":
+            return _FITS  # posenc has always supported this form
         kept = all(
             _lengths_kept(result.values[0], given.values[0])
             for result, given in zip(rotated, vectors, strict=True)
         )
         first_last = [result.values[0][:, [0, -1]] for result in rotated]  # (n, 2, d)
-        alike = all(
-            np.ptp(heads, axis=1).max() <= _SAME_HEAD * np.abs(heads[:, 0]).max(initial=1e-30)
-            for heads in first_last
-        )
-        most = not self._few_rotate(rotated, vectors, positions)
-        if not alike:
-            is_bug = kept and self._may_be_bug(form, positions, vectors, rotated)
-            return _Fitness(form.axes == "bnf", True, False, most, True) if is_bug else _RUNS
-        self._alike |= kept
-        equal = any(np.ptp(result.values, axis=2).max() <= _ROUNDING for result in rotated)
-        if equal and vectors[0].heads > 1 and not kept:  # although they had different vectors
-            return _Fitness(True, True, True, most, True)
-        rotates = self._rotates_rows(form, positions, vectors, rotated)
-        return _Fitness(False, rotates, True, most, kept)
+        sizes = [np.abs(heads[:, 0]).max(initial=1e-30) for heads in first_last]
+        alike = [
+            np.ptp(heads, axis=1).max() <= _SAME_HEAD * size
+            for heads, size in zip(first_last, sizes, strict=True)
+        ]
+        if not all(alike):
+            if not kept or not self._may_be_bug(form, positions, vectors, rotated):
+                return _RUNS
+            return _HAS_BUG if form.axes == "bnf" else _HEADS_DIFFER
+        return self._fitness_of_equal_heads(form, positions, vectors, rotated, kept=kept)
+
+    def _fitness_of_equal_heads(
+        self,
+        form: CallForm,
+        positions: Integers,
+        vectors: Sequence[Vectors],
+        rotated: Sequence[Returned],
+        *,
+        kept: bool,
+    ) -> int:
+        """Return how well a form fits that rotates heads alike; ``kept`` says whether lengths stay.
+
+        Heads may become equal, although they had different vectors.
+        """
+        whole = not self._few_rotate(rotated, vectors, positions)
+        if not kept:
+            equal = (np.ptp(result.values, axis=2).max() <= _ROUNDING for result in rotated)
+            if vectors[0].heads > 1 and any(equal):
+                return _HAS_BUG
+            wide = form.has(*TABLES) and whole and self._rotates_rows(form, vectors, rotated)
+            return _ROTATES_ALL if wide else _RUNS + 1
+        self._alike = True
+        if self._rotates_rows(form, vectors, rotated):
+            return _FITS if whole else _ROTATES
+        return _KEEPS_LENGTHS + whole
 
     def _few_rotate(
         self, rotated: Sequence[Returned], vectors: Sequence[Vectors], positions: Integers
@@ -432,7 +436,7 @@ class FormChoice:
             return (skips and not form.has("qkv")) or all(
                 self._equal_alone(form, positions, vectors, rotated, mixed=True)
             )
-        if not self._rotates_rows(form, positions, vectors, rotated):
+        if not self._rotates_rows(form, vectors, rotated):
             return False
         required = [given.name for given in self._process.signature.required]
         if not form.has("offset") and form.position_parameter in ("", *required):
@@ -468,7 +472,8 @@ class FormChoice:
         columns, reference = form.columns, self._process.reference
         pairs = reference.pairs
         used = {1, columns, columns // 2, 2 * pairs, pairs, reference.axes}
-        rows, heads = [n for n in (5, 3, 7, 11, 13, 17, 19) if n not in used][:2]
+        rows = next(n for n in (5, 7, 6, 9, 11, 13) if n not in used)
+        heads = next(n for n in (3, 4, 10, 12, 14) if n not in {*used, rows})
         if form.flat and not form.any_rows:
             heads = 1  # with several, positions would continue from head to head
         if form.has("grid"):
@@ -484,12 +489,24 @@ class FormChoice:
             values[:, :, -1] = values[:, :, 0]
         return positions, [Vectors(values, rows) for values in drawn]
 
-    def _rotates_rows(
+    def _repeats(
         self,
         form: CallForm,
-        positions: Integers,
+        rows: Integers,
         vectors: Sequence[Vectors],
         rotated: Sequence[Returned],
+    ) -> bool:
+        """Return whether the results of some rows are the same without the other rows.
+
+        Raises: InvalidInput if the call fails.
+        """
+        some = [Vectors(part.values[:, rows], rows.size) for part in vectors]
+        others = self._process.rotated(form, self._probe(form)[0][rows], some)
+        before = [replace(part, values=part.values[:, rows]) for part in rotated]
+        return _all_close(others, before)
+
+    def _rotates_rows(
+        self, form: CallForm, vectors: Sequence[Vectors], rotated: Sequence[Returned]
     ) -> bool:
         """Return whether some rows are rotated, and have the same results in another call.
 
@@ -499,10 +516,8 @@ class FormChoice:
             return not _unchanged(rotated, vectors)
         rows = np.arange(vectors[0].rows)
         some = np.roll(rows, 2) if form.any_rows else rows[:-1] if form.from_zero else rows[1:]
-        given = [Vectors(part.values[:, some], some.size) for part in vectors]
-        before = [replace(part, values=part.values[:, some]) for part in rotated]
         try:
-            return _all_close(self._process.rotated(form, positions[some], given), before)
+            return self._repeats(form, some, vectors, rotated)
         except InvalidInput:
             if not self._process.lives:
                 raise
@@ -520,6 +535,16 @@ class FormChoice:
                 return None
         tables = table_rows(results, rows, longer=form.from_zero)
         return None if tables is None else "tables"
+
+
+def _rotates_heads(best: _Found, form: CallForm, suits: tuple[int, Outcome] | None) -> bool:
+    """Return whether heads differ in one order of axes, and nothing rotates in another.
+
+    Then the function rotates by heads, and no other order is tried.
+    """
+    still = suits is not None and _KEEPS_LENGTHS <= suits[0] < _HEADS_DIFFER
+    alike = best.form.roles_text == form.roles_text
+    return still and alike and best.fitness == _HEADS_DIFFER
 
 
 def _all_close(some: Sequence[Returned], others: Sequence[Returned]) -> bool:

@@ -1,25 +1,24 @@
 """Test whether a function does more than rotate each row by its position.
 
-The function is called again with scaled vectors, with sums of unit vectors, and with rows in
-another order. Each kind of irregularity changes another of these results.
+The function is called again with rows in another order, with fewer rows, with scaled vectors, and
+with sums of unit vectors. Each kind of irregularity changes another of these results.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.calls.serving import ServedFunction, with_other_vectors
 from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.tolerance import PER_ANGLE
 from posenc_cli.numerics.halves import HALVES, round_to_half
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.numerics.arrays import Integers, NumberArray, UnitMatrices
 
 ALIKE = 1e-4
@@ -56,31 +55,49 @@ class Irregularity(Record):
 
 
 class FunctionTrial(Record):
-    """One result of a function at some positions (n,), to be compared with sums of ``matrices``.
+    """A function at some positions (n,), with random vectors and the results that they must have.
 
-    These are the results [k, j, o] for unit vectors.
+    ``expected`` (n, columns) is the product of ``x`` and ``matrices``, the results [k, j, o] for
+    unit vectors.
     """
 
     function: ServedFunction
     which: int
     positions: Integers
     matrices: UnitMatrices
+    x: NumberArray
+    expected: NumberArray
 
-    @cached_property
-    def x(self) -> NumberArray:
-        """Random vectors, one for each position. Shape: (n, columns)."""
-        shape = self.positions.size, self.function.form.columns
-        return np.random.default_rng(20).standard_normal(shape).astype(np.float32)
-
-    @cached_property
-    def expected(self) -> NumberArray:
-        """The results that they must have. Shape: (n, columns)."""
-        x, matrices = self.x.astype(np.float64), self.matrices.astype(np.float64)
-        return np.asarray(np.einsum("kj,kjo->ko", x, matrices))
+    @classmethod
+    def of(
+        cls, function: ServedFunction, which: int, positions: Integers, matrices: UnitMatrices
+    ) -> FunctionTrial:
+        """Return the trial of one result of a function."""
+        shape = positions.size, function.form.columns
+        x = np.random.default_rng(20).standard_normal(shape).astype(np.float32)
+        return cls(function, which, positions, matrices, x, apply_matrices(x, matrices))
 
     def call(self, x: NumberArray, positions: Integers) -> NumberArray:
         """Return the function's results for rows at positions."""
         return self.function.values(x, positions, self.which)
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether the result for q is returned in place of that for k, and the reverse."""
+        if self.function.results < 2:
+            return False
+        given = with_other_vectors(self.x, self.which)
+        values = self.function.each_value(given, self.positions)
+        wanted = [apply_matrices(part, self.matrices) for part in reversed(given)]
+        return not any(map(vectors_differ, values, wanted))
+
+
+def apply_matrices(x: NumberArray, matrices: UnitMatrices) -> NumberArray:
+    """Return the products of vectors (k, columns) with matrices [k, j, o]."""
+    products: NumberArray = np.einsum(
+        "kj,kjo->ko", x.astype(np.float64), matrices.astype(np.float64)
+    )
+    return products
 
 
 def is_half(matrices: UnitMatrices) -> bool:
@@ -122,44 +139,45 @@ def unmeasurable(what: str, evidence: str = "") -> Irregularity:
     return Irregularity(Cause.UNKNOWN, f"the function {what}", evidence, f"the function {what}")
 
 
-def irregularity(trial: FunctionTrial) -> Irregularity | None:
-    """Return the effect of a function beyond a map of each row by its position, if there is one.
+def irregularities(trial: FunctionTrial) -> tuple[Irregularity, ...]:
+    """Return the effects of a function beyond a map of each row by its position.
 
-    Then the first call is repeated: the calls in between show state that they leave.
+    If there are any, the first call is repeated: the calls in between show state that they leave.
     """
     if not np.isfinite(trial.expected).all():
-        return None
-    values = trial.call(trial.x, trial.positions)
-    found = _irregularity(trial, values)
-    again = values if found is None else trial.call(trial.x, trial.positions)
-    if np.isfinite(values).all() and vectors_differ(again, values):
-        off = np.abs(again - values).max()
-        return unmeasurable(UNSTEADY, f"two calls differ by up to {off:.2g}")
+        return ()
+    before = trial.call(trial.x, trial.positions)
+    found = tuple(_irregularities(trial))
+    if found:
+        again = trial.call(trial.x, trial.positions)
+        if np.isfinite(before).all() and vectors_differ(again, before):
+            off = np.abs(again - before).max()
+            return (unmeasurable(UNSTEADY, f"two calls differ by up to {off:.2g}"),)
     return found
 
 
-def _irregularity(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
-    """Return what a call with the vectors themselves, which gave ``values``, shows."""
-    x, positions = trial.x, trial.positions
+def _irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
+    """Yield what calls with the vectors themselves show."""
+    x, positions, expected = trial.x, trial.positions, trial.expected
+    values = trial.call(x, positions)
     if not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values).all(axis=1)))
         evidence = f"for a vector at position {positions[row]}; results for unit vectors are finite"
-        return unmeasurable("returned NaN or infinity", evidence)
-    if vectors_differ(trial.call(x * MULTIPLE, positions) / MULTIPLE, values):
-        return unmeasurable("is not linear in x", f"f({MULTIPLE:g}·x) is not {MULTIPLE:g}·f(x)")
-    if vectors_differ(values, trial.expected):
-        return Irregularity(
+        yield unmeasurable("returned NaN or infinity", evidence)
+    elif vectors_differ(values, expected) and trial.exchanges:
+        evidence = "q is returned in place of k, and k in place of q"
+        yield Irregularity(Cause.UNKNOWN, "the results for q and k are exchanged", evidence)
+    elif vectors_differ(trial.call(x * MULTIPLE, positions) / MULTIPLE, values):
+        yield unmeasurable("is not linear in x", f"f({MULTIPLE:g}·x) is not {MULTIPLE:g}·f(x)")
+    elif vectors_differ(values, expected):
+        yield Irregularity(
             Cause.UNKNOWN,
             _differing_rows(trial, values),
             "the result for a row must be the weighted sum of the results for unit vectors",
             "results for vectors are not the sum of the results for unit vectors",
         )
-    if trial.function.form.from_zero:
-        return None
-    backward = trial.call(x[::-1], positions[::-1])[::-1]
-    evidence = "depends on the order of the rows, not on their positions alone"
-    differs = vectors_differ(backward, trial.expected)
-    return Irregularity(Cause.UNKNOWN, NO_MAP, evidence) if differs else None
+    elif not trial.function.form.from_zero:
+        yield from _dependences_on_rows(trial)
 
 
 def _differing_rows(trial: FunctionTrial, values: NumberArray) -> str:
@@ -177,19 +195,36 @@ def _differing_rows(trial: FunctionTrial, values: NumberArray) -> str:
     )
 
 
+def _dependences_on_rows(trial: FunctionTrial) -> Iterator[Irregularity]:
+    """Yield dependences of a row's result on other rows or on their order."""
+    x, positions, expected = trial.x, trial.positions, trial.expected
+    backward = trial.call(x[::-1], positions[::-1])[::-1]
+    if vectors_differ(backward, expected):
+        evidence = "depends on the order of the rows, not on their positions alone"
+        yield Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
+    ends = [0, positions.size - 1]
+    alone = np.concatenate([trial.call(x[[k]], positions[[k]]) for k in ends])
+    if vectors_differ(alone, expected[ends], alike_at(trial.function, int(positions.max()))):
+        evidence = "depends on the number of rows, not on their positions alone"
+        yield Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
+
+
 NO_MAP = "the result for a row depends on more than the row and its position"
 
 
 def ordered_faults(
-    faults: Sequence[Irregularity], found: Irregularity | None = None
+    faults: Sequence[Irregularity], found: Sequence[Irregularity]
 ) -> tuple[Irregularity, ...]:
-    """Return the faults of further calls and of the trial, those that explain more first.
+    """Return all irregularities, those that explain more first.
 
-    If rows mix or results do not repeat, as ``found``, all faults follow from that.
+    ``faults`` come from further calls, ``found`` from the trial. If rows mix or results do not
+    repeat, faults follow from that. If rows are read as positions, no result follows from a row
+    alone.
     """
-    if found is not None and found.message != NO_MAP:
-        return (found,)
-    return tuple(sorted((*faults, *filter(None, [found])), key=lambda one: one.message == NO_MAP))
+    telling = tuple(one for one in found if one.message != NO_MAP)
+    named = tuple(fault for fault in faults if fault.message != NO_MAP)
+    unnamed = tuple(fault for fault in faults if fault.message == NO_MAP)
+    return telling or (*named, *unnamed, *(() if named else found))
 
 
 def returned_half(trial: FunctionTrial) -> str | None:

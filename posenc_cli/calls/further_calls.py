@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.calls.arrangements import BATCH_CONTEXT
-from posenc_cli.calls.function_trial import Irregularity, vectors_differ
+from posenc_cli.calls.function_trial import UNSTEADY, Irregularity
 from posenc_cli.calls.patterns import (
     Pattern,
     PlannedCalls,
     compare_patterns,
+    result_or_none,
 )
 from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.roles import TABLES
@@ -33,6 +34,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from posenc_cli.calls.answers import Differs
     from posenc_cli.calls.call_form import CallForm
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import ColumnPairing
@@ -61,7 +63,8 @@ factor on them, their products and the sum are rounded: 3√2 + 1 units, 5.24. T
 for half a unit more. The length of a pair is at most √2 times its larger value."""
 
 _ROWS, _FIRST = 5, 7
-"""Rows of the calls with views and with an offset in an array, and their first position."""
+"""Rows of the calls with views and with an offset in an array, and the first position of the
+second."""
 
 
 class Tried(Record):
@@ -74,6 +77,7 @@ class Tried(Record):
 
     function: ServedFunction
     reference: Reference
+    differs: Differs
     pairing: ColumnPairing | None
     last: int
     calls: PlannedCalls
@@ -85,16 +89,20 @@ class Tried(Record):
         """The form in which the function is called."""
         return self.function.form
 
-    def takes_half(self, half: str, *, single: bool = False) -> bool:
-        """Return whether it supports vectors in a half precision, perhaps in single rows."""
-        several = self.last >= _ROUNDED_DOWN[1] or self.form.has("grid")
-        single_rows = self.form.any_rows and several
-        return self.last > 0 and half in halves_of(self.function) and (single_rows or not single)
+    def takes_half(self, half: str) -> bool:
+        """Return whether it supports vectors in a half precision."""
+        return self.last > 0 and half in halves_of(self.function)
 
     @property
     def takes_batches(self) -> bool:
         """Whether sequences can have different positions; false if results follow the length."""
         return not self.function.follows_length and self.last + 1 >= BATCH_CONTEXT
+
+    @property
+    def takes_single_rows(self) -> bool:
+        """Whether several rows can be given one by one, each at its position."""
+        several = self.last >= _ROUNDED_DOWN[1] or self.form.has("grid")
+        return self.form.any_rows and several
 
     @property
     def rotates(self) -> bool:
@@ -118,10 +126,17 @@ class Tried(Record):
             [part[:, first] + 1j * part[:, second].astype(np.float64) for part in parts], axis=1
         )
 
+    def joined_results(
+        self, form: CallForm, positions: Integers, vectors: Sequence[Vectors]
+    ) -> NumberArray:
+        """Return all results of a call side by side. Shape: (b, n, heads of all, columns)."""
+        results = self.function.process.rotated(form, positions, vectors)
+        return np.concatenate([result.values for result in results], axis=2)
+
 
 def try_further(tried: Tried) -> None:
     """Make the further calls that a function supports."""
-    compare_patterns(_FURTHER, tried)
+    compare_patterns(_FURTHER, tried, tried.calls, tried.differs)
 
 
 def try_early(tried: Tried) -> None:
@@ -132,7 +147,7 @@ def try_early(tried: Tried) -> None:
 
     Raises: InvalidInput if the function does not return results again.
     """
-    compare_patterns(_EARLY, tried)
+    compare_patterns(_EARLY, tried, tried.calls, tried.differs)
 
 
 class EarlyCall:
@@ -146,40 +161,66 @@ class EarlyCall:
 
     def __init__(self, function: ServedFunction, last: int, calls: PlannedCalls) -> None:
         self.positions = np.arange(min(_SHORT, last))
-        short = self.positions.size - 1 if function.follows_length else None
-        self.function = function.varied(last=short)
+        self._short = function.varied(
+            last=self.positions.size - 1 if function.follows_length else None
+        )
+        self._long = function.varied(last=last)
+        self._x = random_vectors(self.positions.size, function.form.columns)
+        self.first: list[NumberArray] = []
         wanted = self.positions.size > 1 and not function.form.has("grid")
-        call = partial(self.results, self.function)
-        self.first: NumberArray | None = None
         if wanted and function.outcome != "frequencies":
-            self.first = calls.attempt(self.text, call)
+            self.first = calls.attempt(self.text, self.repeat) or []
 
-    def results(self, function: ServedFunction) -> NumberArray:
-        """Return all results of the call side by side, perhaps of a varied function.
+    def repeat(self, *, half: str | None = None, in_long: bool = False) -> list[NumberArray]:
+        """Return the results of the call, perhaps in a half precision or up to the last position.
 
         Raises: InvalidInput if the function does not return them.
         """
-        x = random_vectors(self.positions.size, function.form.columns)
-        return np.concatenate(function.all_values(x, self.positions), axis=1)
+        function = self._long if in_long else self._short
+        if half is not None:
+            function = function.varied(last=function.last, dtype=half)
+        return function.all_values(self._x, self.positions)
 
-    def pairs(self, function: ServedFunction | None = None) -> Iterator[_Pair]:
-        """Yield the results of the call now, perhaps of a varied function, and the first ones."""
-        assert self.first is not None
-        yield self.results(function or self.function), self.first
+
+def _early_call_change(tried: Tried) -> Iterator[Irregularity]:
+    """Yield the change of the early call since it was first made."""
+    early = tried.early
+    repeated = early.repeat()
+    first, then = (np.concatenate(values, axis=1) for values in (early.first, repeated))
+    if not tried.differs(then, first):
+        return
+    text = (
+        f"positions 0 to {early.positions[-1]} differ by up to {np.abs(then - first).max():.2g} "
+        "when called again after longer calls"
+    )
+    in_long = result_or_none(tried.function, partial(early.repeat, in_long=True)) or early.first
+    if tried.differs(then, np.concatenate(in_long, axis=1)):
+        yield Irregularity(Cause.UNKNOWN, f"the function {UNSTEADY}", text)
+        return
+    before, after = (tried.planes(parts) for parts in (early.first, repeated))
+    shifted = before * np.exp(1j * np.outer(early.positions, np.angle(after[1] * before[1].conj())))
+    by_rates = np.abs(after - shifted).max() <= 0.01 * np.abs(after - before).max()
+    yield Irregularity(
+        Cause.FREQUENCY_RULE if by_rates else Cause.UNKNOWN,
+        "state leaks between calls: a short call after a longer one keeps the longer call's "
+        "rotation",
+        f"{text}; they then equal a call up to {tried.last}",
+    )
+
+
+def _beside_long(tried: Tried) -> Iterator[_Pair]:
+    """Yield the results of the early call, and of the same rows beside the last position."""
+    long = np.concatenate(tried.early.repeat(in_long=True), axis=1)
+    yield np.concatenate(tried.early.first, axis=1), long
 
 
 _EARLY = (
-    Pattern(
-        EarlyCall.text,
-        lambda tried: tried.early.pairs(),
-        lambda tried: tried.early.first is not None,
-        surely=True,
-    ),
+    Pattern(EarlyCall.text, _early_call_change, lambda tried: tried.early.first, surely=True),
     Pattern(
         lambda tried: f"a short call beside one up to position {tried.last}",
-        lambda tried: tried.early.pairs(tried.function.varied(last=tried.last)),
+        _beside_long,
         lambda tried: (
-            tried.early.first is not None
+            tried.early.first
             and (tried.form.from_zero or tried.form.has("positions"))
             and not (tried.by_length or tried.function.follows_length)
             and tried.last >= tried.early.positions.size
@@ -194,34 +235,24 @@ def _after_half(half: str, tried: Tried, *, renewed: bool) -> Iterator[_Pair]:
 
     With ``renewed``, the vectors of a half precision are the first of a new process.
     """
-    process, function = tried.function.process, tried.early.function
+    early, process = tried.early, tried.function.process
     if renewed:
         if not process.renews:
             raise InvalidInput("a function of this process cannot be loaded again")
         process.renew()
-        tried.early.results(function.varied(last=function.last, dtype=half))
-    yield from tried.early.pairs()
+        early.repeat(half=half)
+    yield np.concatenate(early.repeat(), axis=1), np.concatenate(early.first, axis=1)
 
 
-def _changed_arguments(strided: str, tried: Tried, *, boxed: bool) -> Iterator[_Pair]:
-    """Yield results for other arguments with the same values, and those of the usual arguments.
-
-    Vectors are ``strided`` views, or an offset or positions are ``boxed``, as on a device.
-    """
+def _strided_vectors(strided: str, tried: Tried) -> Iterator[_Pair]:
+    """Yield results for vectors whose rows or columns are not adjacent in memory, as in views."""
     form, heads = tried.form, 3 if tried.form.has_heads else 1
     rows = tried.last + 1 if form.has("grid") else _ROWS
-    first = 0 if form.from_zero else max(0, min(_FIRST, tried.last + 1 - rows))
-    positions = first + np.arange(rows)
-    if form.has("positions") and not form.has("grid"):
-        positions[1:] = np.linspace(first, max(first, tried.last), rows)[1:]
     x = random_vectors(rows * heads, form.columns).reshape(1, rows, heads, form.columns)
     given = [Vectors(part, rows) for part in (x, other_vectors(x))[: len(form.vectors)]]
     views = [replace(part, strided=strided) for part in given]
-    usual = form, positions, given
-    other = replace(form, boxed=form.boxed or boxed), positions, views
-    results = (tried.function.process.rotated(*call) for call in (other, usual))
-    values, wanted = (np.concatenate([one.values for one in own], axis=2) for own in results)
-    yield values, wanted
+    positions = np.arange(rows)
+    yield tried.joined_results(form, positions, views), tried.joined_results(form, positions, given)
 
 
 _STRIDED = {
@@ -234,9 +265,25 @@ def _changed_v(tried: Tried) -> Iterator[Irregularity]:
     """Yield the fault of a v that is given with q and k, and is changed."""
     for first, heads in ((0, 3), (0 if tried.form.from_zero else _FIRST, 11)):
         given, left = tried.function.values_of_v(first, heads)
-        if vectors_differ(left, given.astype(np.float32)):
+        if tried.differs(left, given.astype(np.float32)):
             text = f"v differs from its input in a call from position {first} on"
             yield Irregularity(Cause.UNKNOWN, "v is changed; only q and k should rotate", text)
+
+
+def _results_in_other_type(role: str, tried: Tried) -> Iterator[_Pair]:
+    """Yield results for an offset in an array, as on a device, or for positions of int32."""
+    form = tried.form
+    positions = _FIRST + np.arange(_ROWS)
+    if role == "positions":
+        positions[1:] = np.linspace(_FIRST, max(_FIRST, tried.last), _ROWS)[1:]
+    vectors = [Vectors(random_vectors(_ROWS, form.columns)[None, :, None], _ROWS)] * len(
+        form.vectors
+    )
+    boxed = replace(form, boxed=True)
+    yield (
+        tried.joined_results(boxed, positions, vectors),
+        tried.joined_results(form, positions, vectors),
+    )
 
 
 def _kept_arrays(tried: Tried) -> Iterator[_Pair | Irregularity]:
@@ -262,16 +309,20 @@ _TYPES = {"offset": "as an array", "positions": "of int32"}
 """Other types of an offset and of positions."""
 
 
+def _half_precision_faults(half: str, called: str, tried: Tried) -> Iterator[Irregularity]:
+    """Yield the fault for vectors in a half precision: all in one call, or row by row."""
+    other = tried.function.varied(last=tried.function.last, dtype=half)
+    at = _LATER if called == _PAST else rounded_positions(tried)
+    yield from faults_in_half(half, other, tried, called, at, single=called == _SINGLE)
+
+
 def try_later(tried: Tried) -> None:
     """Call a function that computes angles in half precision beyond the last position too.
 
     This comes last, because it may leave state for a length that nobody asked for.
     """
-    compare_patterns(_LATER_CALLS, tried)
-    made = tried.calls.tried
-    left = [
-        half for half in HALVES if _has_later_half(half, tried) and f"{_PAST} of {half}" not in made
-    ]
+    compare_patterns(_LATER_CALLS, tried, tried.calls, tried.differs)
+    left = [text.split()[3] for text in tried.calls.untried if text.startswith(f"{_PAST} of ")]
     if left and tried.last < _HIDING:
         tried.calls.untested.append(f"{' and '.join(left)} past position {tried.last}")
 
@@ -284,17 +335,17 @@ def rounded_positions(tried: Tried) -> Integers:
 
 
 def faults_in_half(
-    half: str, called: str, tried: Tried, other: ServedFunction | None = None
+    half: str,
+    other: ServedFunction,
+    tried: Tried,
+    called: str,
+    positions: Integers,
+    *,
+    single: bool = False,
 ) -> Iterator[Irregularity]:
-    """Yield the fault of a function in a half precision that no rounding to it explains.
-
-    ``called`` says whether all rows are in one call; ``other`` is the function with a parameter
-    that sets the precision.
-    """
-    positions = _LATER if called == _PAST else rounded_positions(tried)
+    """Yield the fault of a function in a half precision that no rounding to it explains."""
     x = round_to_half(random_vectors(positions.size, tried.form.columns), half).astype(np.float32)
-    other = other or tried.function.varied(last=tried.function.last, dtype=half)
-    count = 1 if called == _SINGLE else positions.size
+    count = 1 if single else positions.size
     values, wanted = (
         _results_in_calls_of(count, function, x, positions) for function in (other, tried.function)
     )
@@ -328,8 +379,10 @@ def _results_in_calls_of(
 
 def halves_of(function: ServedFunction) -> tuple[str, ...]:
     """Return the half precisions in which a function can be given vectors."""
-    given = function.form.vectors and function.outcome != "frequencies"
-    return BY_NAME[function.form.library].halves if given else ()
+    form = function.form
+    if not form.vectors or function.outcome == "frequencies":
+        return ()
+    return BY_NAME[form.library].halves
 
 
 def _find_rounding(
@@ -341,8 +394,11 @@ def _find_rounding(
 ) -> tuple[str, Cause] | None:
     """Return what was rounded to a half precision and its cause, if that explains all rows.
 
-    ``parts`` are the results in half precision and the right ones.
+    ``parts`` are the results in half precision and the right ones. The angles of a grid are not
+    multiples of positions, so it returns None for a grid.
     """
+    if tried.form.has("grid"):
+        return None
     rates = tried.reference.frequencies
     values, right = (tried.planes(results) for results in parts)
     for what, its_cause, angles in _rounded_angles(positions, rates, half):
@@ -357,19 +413,17 @@ def _rounded_angles(
     positions: Integers, rates: Reals, half: str
 ) -> list[tuple[str, Cause, RealRows]]:
     """Return values that may be rounded, the cause, and the resulting angles (n, pairs)."""
-    places, coarse = (
-        round_to_half(values.astype(np.float64), half) for values in (positions, rates)
-    )
+
+    def rounded(values: NumberArray) -> NumberArray:
+        return round_to_half(values.astype(np.float64), half)
+
+    places, coarse = rounded(positions), rounded(rates)
     exact, of_coarse = np.outer(positions, rates), np.outer(places, coarse)
     return [
         ("positions", Cause.POSITION_PRECISION, np.outer(places, rates)),
         ("frequencies", Cause.INV_FREQ_PRECISION, np.outer(positions, coarse)),
-        ("angles", Cause.POSITION_PRECISION, round_to_half(exact, half)),
-        (
-            "positions, frequencies and angles",
-            Cause.POSITION_PRECISION,
-            round_to_half(of_coarse, half),
-        ),
+        ("angles", Cause.POSITION_PRECISION, rounded(exact)),
+        ("positions, frequencies and angles", Cause.POSITION_PRECISION, rounded(of_coarse)),
     ]
 
 
@@ -398,7 +452,7 @@ def _has_later_half(half: str, tried: Tried) -> bool:
 _LATER_CALLS = tuple(
     Pattern(
         f"{_PAST} of {half}",
-        partial(faults_in_half, half, _PAST),
+        partial(_half_precision_faults, half, _PAST),
         partial(_has_later_half, half),
         last=True,
         rare=True,
@@ -416,7 +470,7 @@ _FURTHER = (
     *(
         Pattern(
             partial(lambda role, tried: f"{tried.form.parameter_of(role)} {_TYPES[role]}", role),
-            partial(_changed_arguments, "", boxed=True),
+            partial(_results_in_other_type, role),
             partial(
                 lambda role, tried: (
                     tried.rotates and tried.form.has(role) and not tried.form.follows_axes
@@ -438,7 +492,7 @@ _FURTHER = (
     *(
         Pattern(
             text,
-            partial(_changed_arguments, strided, boxed=False),
+            partial(_strided_vectors, strided),
             lambda tried: tried.function.outcome == "vectors",
         )
         for strided, text in _STRIDED.items()
@@ -446,9 +500,11 @@ _FURTHER = (
     *(
         Pattern(
             f"{called} of {half}",
-            partial(faults_in_half, half, called),
+            partial(_half_precision_faults, half, called),
             partial(
-                lambda half, called, tried: tried.takes_half(half, single=called == _SINGLE),
+                lambda half, called, tried: (
+                    tried.takes_half(half) and (called == _VECTORS or tried.takes_single_rows)
+                ),
                 half,
                 called,
             ),
@@ -463,7 +519,7 @@ _FURTHER = (
             partial(_after_half, half, renewed=renewed),
             partial(
                 lambda half, tried: (
-                    tried.early.first is not None
+                    tried.early.first
                     and tried.last > 0
                     and not tried.calls.faults
                     and halves_of(tried.function)[:1] == (half,)

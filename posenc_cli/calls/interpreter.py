@@ -16,12 +16,15 @@ from posenc_cli.errors import Unavailable, quoted_name
 TOO_OLD = 77
 """Exit status of a Python before 3.8, which cannot run the worker."""
 
-# Python 2 can parse this too. With -c, Python would find modules in the current folder first.
+# Python 2 can parse this too. With -c, Python would find modules in the current folder first. The
+# output of a program other than Python goes to a file, so this code restores standard error.
 _BEGINNING = f"""
 import os, sys
+spoken = int(sys.argv[5])
+if spoken != 2: os.dup2(spoken, 2); os.close(spoken)
 if sys.version_info < (3, 8): sys.exit({TOO_OLD})
 if sys.path[:1] == [""]: del sys.path[0]
-sys.path += [folder for folder in sys.argv[5].split(os.pathsep) if folder]
+sys.path += [folder for folder in sys.argv[6].split(os.pathsep) if folder]
 from importlib.machinery import SourceFileLoader
 for file in sys.argv[1:5]: exec(SourceFileLoader("worker", file).get_code("worker"))
 main(sys.argv[-1], object_named)
@@ -34,12 +37,15 @@ _ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
 """Variables that name the folder of the active environment, in order of precedence."""
 
 
-def worker_command(python: str, target: str) -> list[str]:
-    """Return the command that runs the worker for a function, without posenc on its path."""
+def worker_command(python: str, target: str, *, stderr: int = 2) -> list[str]:
+    """Return the command that runs the worker for a function, without posenc on its path.
+
+    ``stderr`` is the descriptor that becomes its standard error.
+    """
     worker = Path(__file__).with_name("worker.py")
     files = [loading.__file__, frameworks.__file__, onnx.__file__, str(worker)]
     folders = os.pathsep.join(FURTHER_FOLDERS.get())
-    return [python, "-c", _BEGINNING, *files, folders, target]
+    return [python, "-c", _BEGINNING, *files, str(stderr), folders, target]
 
 
 def chosen_python(asked: str | None, module: str = "") -> str:

@@ -12,8 +12,8 @@ from typing import Any, Callable
 
 TYPE_CHECKING = False
 
-_KINDS = {"tensor(float)": "float32", "tensor(double)": "float64"}
-"""onnxruntime's names of number formats that NumPy names differently."""
+_KINDS = {"float": "float32", "double": "float64"}
+"""ONNX's names of number formats that NumPy names differently."""
 
 _TABLES = r"(?i)(^|[^a-z])(cos|sin)"
 """A pattern of names of inputs for cosines or sines."""
@@ -67,8 +67,13 @@ def onnx_function(file: str) -> Callable[..., Any]:
         }
         shapes = [given[name].shape for name in heads]
         times = max((-(-given[name].shape[1] // count) for name, count in heads.items()), default=1)
+        if heads:
+            given = {
+                name: _pack(values_of_input, heads.get(name), times)
+                for name, values_of_input in given.items()
+            }
         for name, (kind, _) in inputs.items():
-            values = given[name] = _pack(given[name], heads.get(name), times)
+            values = given[name]
             if values.dtype.kind in "iu" or values.dtype == "float32":
                 given[name] = values.astype(kind)
         results = session.run(None, given)
@@ -95,33 +100,35 @@ def _session(file: str) -> tuple[Any, dict[str, tuple[str, list[Any]]]]:
 
         graph = ReferenceEvaluator(file)
         kinds = [given.tensor_type for given in graph.input_types]
-        return graph, {
-            name: (
-                str(tensor_dtype_to_np_dtype(kind.elem_type)),
-                [axis.dim_value or None for axis in kind.shape.dim],
-            )
-            for name, kind in zip(graph.input_names, kinds)
-        }
+        formats = [str(tensor_dtype_to_np_dtype(kind.elem_type)) for kind in kinds]
+        sizes = [[axis.dim_value or None for axis in kind.shape.dim] for kind in kinds]
+        return graph, dict(zip(graph.input_names, zip(formats, sizes)))
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # errors are raised anyway
     session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    texts = {given.name: given.type.split("(")[1].rstrip(")") for given in session.get_inputs()}
+    shapes = [given.shape for given in session.get_inputs()]
     return session, {
-        given.name: (_KINDS.get(given.type, given.type[7:-1]), given.shape)
-        for given in session.get_inputs()
+        name: (_KINDS.get(text, text), shape) for (name, text), shape in zip(texts.items(), shapes)
     }
 
 
 def _head_count(file: str, name: str, width: Any, columns: int) -> int:
     """Return how many heads of some columns an input packs: from its width, or from its node.
 
-    Raises: Refused if neither gives it; ModuleNotFoundError if onnx, which reads nodes, is not
-        installed.
+    Raises: Refused if neither gives it, or if onnx, which reads nodes, is not installed.
     """
     if isinstance(width, int):
         return max(1, width // columns)
+    try:
+        nodes = import_module("onnx").load(file).graph.node
+    except ModuleNotFoundError:
+        nodes, unread = [], " (posenc reads its nodes if the package onnx is installed)"
+    else:
+        unread = ""
     found = [
         attribute.i
-        for node in import_module("onnx").load(file).graph.node
+        for node in nodes
         for attribute in node.attribute
         if name in node.input
         if attribute.name == "num_heads" and attribute.i
@@ -129,7 +136,7 @@ def _head_count(file: str, name: str, width: Any, columns: int) -> int:
     if not found:
         raise Refused(
             f"cannot be called by posenc: the number of heads in its input {name} is not known, "
-            "because its width is not fixed and its node has no num_heads",
+            f"because its width is not fixed and its node has no num_heads{unread}",
             why="own",
         )
     return int(found[0])

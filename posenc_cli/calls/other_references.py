@@ -19,8 +19,12 @@ from posenc_cli import catalogue
 from posenc_cli.calls.arrangements import Arrangement, arrangements
 from posenc_cli.calls.batches import called_together, is_right
 from posenc_cli.calls.call_form import SIDE_BY_SIDE, Argument
-from posenc_cli.calls.function_trial import Irregularity, vectors_differ
-from posenc_cli.calls.further_calls import Tried, faults_in_half, random_vectors
+from posenc_cli.calls.function_trial import NO_MAP, Irregularity
+from posenc_cli.calls.further_calls import Tried, faults_in_half, random_vectors, rounded_positions
+from posenc_cli.calls.patterns import (
+    PlannedCalls,
+    result_or_none,
+)
 from posenc_cli.calls.roles import (
     ADDED,
     HALF,
@@ -44,9 +48,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from posenc_cli.calls.patterns import (
-        PlannedCalls,
-    )
+    from posenc_cli.calls.signature import NamedParameter
     from posenc_cli.inference.turning import ColumnPairing
     from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray
 
@@ -177,33 +179,27 @@ def _names_for(tried: Tried, varied: _VariedSetting) -> list[str]:
     ]
 
 
-class _Variation(Record):
-    """Another value of a parameter; None is the value of its role."""
-
-    parameter: str
-    role: Role
-    value: float | str | None
-
-    @property
-    def text(self) -> str:
-        """The parameter and its value, in words."""
-        if self.role.name in NUMBERS and not isinstance(self.value, int | float):
-            return (
-                f"{self.parameter} {NUMBERS[self.role.name] if self.value is None else self.value}"
-            )
-        return f"{self.parameter}={self.value}"
-
-
 def try_parameters(tried: Tried) -> None:
     """Call a function with other values of each parameter whose role has some, one at a time.
 
     A mask may also determine positions, if the function has no parameter for them.
     """
     judge, batch = tried.calls.judge, _right_batch(tried)
-    for varied in _variations(tried):
-        fault = partial(_variation_fault, tried, varied, batch)
-        surely = varied.role.response == "same" and varied.value != ADDED
-        judge(varied.text, fault, surely=surely, tests=[varied.parameter])
+    for given, role in _varied_parameters(tried.function):
+        for value in role.varied:
+            if value == ADDED and (tried.form.added_mask or tried.form.from_zero):
+                continue  # the form adds masks already, or the mask may determine positions
+            text = f"{given.name}={value}"
+            if role.name in NUMBERS and not isinstance(value, int | float):
+                text = f"{given.name} {NUMBERS[role.name] if value is None else value}"
+            surely = role.response == "same" and value != ADDED
+            with tried.calls.planned(text, surely=surely, tests=[given.name]):
+                other = _with_value(tried.function, given.name, role.name, value)
+                called = f"called with {text}: results"
+                fault = _response_fault(tried, other, role, (given.name, value), called)
+                if fault is None and batch is not None and value == role.varied[0]:
+                    fault = _batch_fault(tried, other, batch, text)
+                tried.calls.fault(fault)
     for name in _other_offsets(tried):
         judge(f"rows placed by {name}", partial(_offset_fault, tried, name), tests=[name])
     for argument in tried.form.arguments:
@@ -253,11 +249,13 @@ def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
     placed = replace(form, arguments=arguments, position_axes="")
     other = function.varied(last=function.last, form=placed)
     x, positions = _vectors_and_positions(tried, tried.last, first=_OFFSET)
-    values, wanted = (_joined_results(one, positions, x) for one in (other, function))
-    if not vectors_differ(values, wanted):
+    values = _joined_results(other, positions, x)
+    wanted, first = (_joined_results(function, positions - more, x) for more in (0, _OFFSET))
+    if not tried.differs(values, wanted):
         return None
+    how = "places rows at other positions" if tried.differs(values, first) else "is ignored"
     text = f"called with {name}={_OFFSET}: results differ from calls with {form.position_parameter}"
-    return Irregularity(Cause.POSITION_OFFSET, f"{name} places rows at other positions", text)
+    return Irregularity(Cause.POSITION_OFFSET, f"{name} {how}", text)
 
 
 def _joined_results(function: ServedFunction, positions: Integers, x: NumberArray) -> NumberArray:
@@ -265,20 +263,15 @@ def _joined_results(function: ServedFunction, positions: Integers, x: NumberArra
     return np.concatenate(function.all_values(x, positions), axis=1)
 
 
-def _variations(tried: Tried) -> Iterator[_Variation]:
-    """Yield other values of the parameters of a function.
-
-    There are none for added masks if the form adds masks already or the mask may give positions.
-    """
-    function, form = tried.function, tried.form
-    no_added = form.added_mask or form.from_zero
+def _varied_parameters(function: ServedFunction) -> Iterator[tuple[NamedParameter, Role]]:
+    """Yield the parameters of a function that are given other values, and their roles."""
     for given in function.parameters:
         role = VARIED.get((*given.roles(), "")[0])
-        if role is None or given.variable or function.outcome == "frequencies":
-            continue
-        if role.name not in VARYING or given.name not in form.parameters:
-            values = (value for value in role.varied if not (no_added and value == ADDED))
-            yield from (_Variation(given.name, role, value) for value in values)
+        varies = (
+            role is not None and role.name in VARYING and given.name in function.form.parameters
+        )
+        if role is not None and not (varies or given.variable or function.outcome == "frequencies"):
+            yield given, role
 
 
 def _with_value(
@@ -303,124 +296,151 @@ _BY_AXIS = ("bhnd", "bnhd")
 
 
 def _length_fault(tried: Tried, name: str) -> Irregularity | None:
-    """Return the fault with a longer length than needed.
+    """Return the fault with a longer length than needed; without one, a shorter length must fail.
 
-    Raises: InvalidInput if a call fails, or the length is always that of the call.
+    Raises: InvalidInput if a length seems to be ignored, or exceeds a bound.
     """
     form, function = tried.form, tried.function
+    first, after = (0, _ROWS) if form.from_zero else (_OFFSET, 0)  # its rows may end at the length
     if function.follows_length:
         raise InvalidInput("the length is always that of the call")
-    first, after = (0, _ROWS) if form.from_zero else (_OFFSET, 0)  # its rows may end at the length
     x, positions = _vectors_and_positions(tried, tried.last, first=first)
-    length = _ROWS + (positions.size if form.counted else int(positions[-1]) + 1)
-    values = _joined_results(_with_value(function, name, "length", length), positions, x)
+    needed = positions.size if form.counted else int(positions[-1]) + 1
+    longer, shorter = (
+        _with_value(function, name, "length", length) for length in (needed + _ROWS, needed - 2)
+    )
+    values = _joined_results(longer, positions, x)
     plain, last = (_joined_results(function, positions + more, x) for more in (0, after))
-    if not vectors_differ(values, plain) or not vectors_differ(values, last):
-        return None
-    message = f"{name} changes the result, which must not depend on it"
-    return Irregularity(Cause.UNKNOWN, message, f"called with {name}={length}: results change")
+    if tried.differs(values, plain) and tried.differs(values, last):
+        message = f"{name} changes the result, which must not depend on it"
+        text = f"called with {name}={needed + _ROWS}: results change"
+        return Irregularity(Cause.UNKNOWN, message, text)
+    if form.from_zero and function.outcome == "tables":
+        shapes = [result.shape for result in longer.answers(positions[None])]
+        follows = any(needed + _ROWS in shape for shape in shapes)
+    else:
+        follows = result_or_none(function, partial(shorter.all_values, x, positions)) is None
+    if not follows:
+        raise InvalidInput("its result is as long as x")
+    return None
 
 
 def _right_batch(tried: Tried) -> Arrangement | None:
     """Return the fullest batch of sequences in which the function is right, or None."""
-    possible = arrangements(tried.form) if tried.rotates and tried.takes_batches else ()
-    several = (one for one in possible if one.sequences > 1 and is_right(tried, one))
-    return next(several, None)
-
-
-def _variation_fault(
-    tried: Tried, varied: _Variation, batch: Arrangement | None
-) -> Irregularity | None:
-    """Return the fault with another value of a parameter, for one sequence or in a batch.
-
-    Raises: InvalidInput if a call fails.
-    """
-    other = _with_value(tried.function, varied.parameter, varied.role.name, varied.value)
-    if fault := _response_fault(tried, other, varied):
-        return fault
-    if batch is None or varied.value != varied.role.varied[0]:
+    if not tried.rotates or not tried.takes_batches:
         return None
+    several = (one for one in arrangements(tried.form) if one.sequences > 1)
+    return next((one for one in several if is_right(tried, one)), None)
+
+
+def _batch_fault(
+    tried: Tried, other: ServedFunction, batch: Arrangement, text: str
+) -> Irregularity | None:
+    """Return the fault in a batch with another value of a parameter, described by ``text``.
+
+    Raises: InvalidInput if the call fails.
+    """
     form = replace(batch.form, arguments=other.form.arguments)
-    called = called_together(other, replace(batch, form=form))
-    fault = called.fault(f"{batch.text} and {varied.text}")
-    return fault and replace(fault, message=f"with {varied.text}, {fault.message}")
+    called = called_together(other, replace(batch, form=form), tried.differs)
+    fault = called.fault(f"{batch.text} and {text}")
+    if fault is None:
+        return None
+    unnamed = f"results for {called.where} of a batch differ from single calls"
+    what = unnamed if fault.message == NO_MAP else fault.message
+    return replace(fault, message=f"with {text}, {what}")
 
 
-def _response_fault(tried: Tried, other: ServedFunction, varied: _Variation) -> Irregularity | None:
+def _response_fault(
+    tried: Tried,
+    other: ServedFunction,
+    role: Role,
+    given: tuple[str, float | str | None],
+    called: str,
+) -> Irregularity | None:
     """Return the fault with another value of a parameter, if results respond wrongly.
 
     Rows begin after position 0 if there are enough, so that a value that drops positions shows.
 
     Raises: InvalidInput if the call fails.
     """
-    value, name = varied.value, varied.parameter
-    x, positions = _vectors_and_positions(tried, tried.last)
+    (name, value), (x, positions) = given, _vectors_and_positions(tried, tried.last)
     if value == HALF:
         halves = BY_NAME[tried.form.library].halves[:1]  # if there is none, nothing is compared
-        faults = (faults_in_half(half, "results", tried, other) for half in halves)
+        at = rounded_positions(tried)
+        faults = (faults_in_half(half, other, tried, "results", at) for half in halves)
         return next(chain.from_iterable(faults), None)
     whole = tried.form.has("grid") or tried.form.from_zero or len(x) < 2 * _OFFSET
     late = slice(0 if whole else _OFFSET, None)
     plain, values = (one.all_values(x[late], positions[late]) for one in (tried.function, other))
-    called = f"called with {varied.text}: results"
-    if varied.role.response != "same":
-        return _changed_response_fault(tried, other, varied, (plain, values), late)
-    if varied.role.name == "dtype":  # the default may be coarser
+    if role.response != "same":
+        return _changed_response_fault(tried, other, (role.response, *given), (plain, values), late)
+    if role.name == "dtype":  # the default may be coarser
         message = f"{name} is ignored: results are float16, not float32"
         fault = Irregularity(Cause.TABLE_PRECISION, message, f"{called} are float16")
         return fault if values[0].dtype == np.float16 else None
-    rows = slice(value in (LEFT_PADDED, ADDED), -1 if value == PADDED else None)  # no padding
-    then, first = (np.concatenate(results, axis=1)[rows] for results in (values, plain))
-    if not vectors_differ(then, first):
+    if not any(tried.differs(*pair) for pair in _compared_parts(tried, values, plain, value)):
         return None
     if value == LEFT_PADDED and not tried.form.has("positions"):  # it may count without padding
         wanted = _joined_results(tried.function, positions[late][:-1], x[late][1:])
-        if not vectors_differ(then, wanted):
+        if not tried.differs(np.concatenate(values, axis=1)[1:], wanted):
             return None
+    lengths = [np.linalg.norm(np.concatenate(results), axis=1) for results in (values, plain)]
+    if value == ADDED and tried.differs(*lengths):
+        raise InvalidInput("it requires a mask of rows")
     how = "changes the result, which must not depend on it"
-    message = f"{name} {'names another axis' if varied.role.name == 'axis' else how}"
+    message = f"{name} {'names another axis' if role.name == 'axis' else how}"
     return Irregularity(Cause.UNKNOWN, message, f"{called} change")
 
 
 def _changed_response_fault(
     tried: Tried,
     other: ServedFunction,
-    varied: _Variation,
+    varied: tuple[str, str, float | str | None],
     results: tuple[list[NumberArray], list[NumberArray]],
     late: slice,
 ) -> Irregularity | None:
     """Return the fault with a value that must change the results of ``late`` rows.
 
-    A scale of scores may multiply only one of q and k.
+    ``varied`` are the required response, the parameter and the value. A scale of scores may
+    multiply only one of q and k.
 
     Raises: InvalidInput if the call fails.
     """
-    name, value, (plain, values) = varied.parameter, varied.value, results
+    (response, name, value), (plain, values) = varied, results
     x, positions = _vectors_and_positions(tried, tried.last)
-    before_and_after = list(zip(plain, values, strict=True))
-    if tried.function.outcome == "tables":  # the cosines alone may stay the same
-        before_and_after = [(np.concatenate(plain, axis=1), np.concatenate(values, axis=1))]
-    same = [not vectors_differ(after, before) for before, after in before_and_after]
-    scaled = not any(
-        vectors_differ(after, before * np.float32(1 if unchanged else value or 0))
-        for (before, after), unchanged in zip(before_and_after, same, strict=True)
-    )
-    called = f"called with {name}={value}: results"
+    called, parts = f"called with {name}={value}: results", _compared_parts(tried, values, plain)
+    same = [not tried.differs(*pair) for pair in parts]
+    changed = [pair for pair, unchanged in zip(parts, same, strict=True) if not unchanged]
+    scaled = all(not tried.differs(one, before * np.float32(value or 0)) for one, before in changed)
     if all(same) or (any(same) and not scaled):
         of = "" if all(same) else f" for {'qk'[same.index(True)]}"
         text = f"{called} do not change"
         return Irregularity(Cause.UNKNOWN, f"{name} is ignored{of}", text)
-    given = _input_planes(tried, x[late])
-    wanted = tried.planes(plain).conj() * given / given.conj()
-    if varied.role.response == "inverse" and _planes_differ(tried.planes(values), wanted):
+    before = _input_planes(tried, x[late])
+    wanted = tried.planes(plain).conj() * before / before.conj()
+    if response == "inverse" and _planes_differ(tried, tried.planes(values), wanted):
         text = f"{called} are not rotated by the opposite angles"
         return Irregularity(Cause.DIRECTION, f"{name}={value} does not rotate back", text)
     from_zero = _joined_results(other, positions, x)[late]
-    if not vectors_differ(np.concatenate(values, axis=1), from_zero):
+    if not tried.differs(np.concatenate(values, axis=1), from_zero):
         return None
     message = f"with {name}={value}, a row's rotation depends on more than its position"
     text = f"{called} from position {late.start} on differ from a call that starts at 0"
     return Irregularity(Cause.POSITION_OFFSET, message, text)
+
+
+def _compared_parts(
+    tried: Tried,
+    values: Sequence[NumberArray],
+    plain: Sequence[NumberArray],
+    value: float | str | None = None,
+) -> list[tuple[NumberArray, NumberArray]]:
+    """Return the results to compare: q and k each, or both tables; rows of padding are left out."""
+    pairs = list(zip(values, plain, strict=True))
+    if tried.function.outcome == "tables":  # the cosines alone may stay the same
+        pairs = [(np.concatenate(values, axis=1), np.concatenate(plain, axis=1))]
+    rows = slice(value in (LEFT_PADDED, ADDED), -1 if value == PADDED else None)
+    return [(result[rows], other[rows]) for result, other in pairs]
 
 
 def _reference_fault(
@@ -527,7 +547,7 @@ def _matches(tried: Tried, used: Reference, wanted: Reference) -> bool:
     with function.on(used):
         if function.outcome == "frequencies":
             rates = function.returned(positions)[0].values.reshape(-1)
-            return rates.size == wanted.pairs and not vectors_differ(rates, wanted.frequencies)
+            return rates.size == wanted.pairs and not tried.differs(rates, wanted.frequencies)
         parts = function.all_values(x, positions)
     if pairing is not None and (
         pairing.pairs != wanted.pairs or parts[0].shape[1] <= max(pairing.second)
@@ -538,7 +558,7 @@ def _matches(tried: Tried, used: Reference, wanted: Reference) -> bool:
     before = _input_planes(tried, x)
     results = max(1, before.shape[1] // wanted.pairs)
     factors = np.tile(wanted.cells(positions, FLOAT64), (1, results)) * before
-    return not _planes_differ(tried.planes(parts), factors)
+    return not _planes_differ(tried, tried.planes(parts), factors)
 
 
 def _vectors_and_positions(
@@ -563,7 +583,7 @@ def _input_planes(tried: Tried, x: NumberArray) -> ComplexRows:
     return tried.planes([x, other_vectors(x)][: tried.function.results], given=True)
 
 
-def _planes_differ(values: ComplexRows, wanted: ComplexRows) -> bool:
+def _planes_differ(tried: Tried, values: ComplexRows, wanted: ComplexRows) -> bool:
     """Return whether complex pairs differ from those wanted; tables may repeat each value."""
     times, more = divmod(values.shape[1], wanted.shape[1])
-    return more > 0 or vectors_differ(values, np.tile(wanted, (1, times)))
+    return more > 0 or tried.differs(values, np.tile(wanted, (1, times)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from bisect import bisect_left
 from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from posenc_cli.calls.called_function import Crash, WrongShape
-from posenc_cli.calls.function_trial import ALIKE, NO_MAP, Irregularity, alike_at, vectors_differ
+from posenc_cli.calls.function_trial import NO_MAP, Irregularity, alike_at
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.codes import Cause
 from posenc_cli.records import Record
@@ -25,7 +26,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from posenc_cli.calls.answers import Rows
+    from posenc_cli.calls.answers import Differs, Rows
     from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.numerics.arrays import NumberArray
 
@@ -148,6 +149,11 @@ class PlannedCalls:
         self.fault(self.attempt(text, call, surely=surely, tests=tests))
 
 
+def result_or_none(function: ServedFunction, call: Callable[[], _Compared]) -> _Compared | None:
+    """Return the result of a call, or None if it fails."""
+    return PlannedCalls(function).attempt("", call)
+
+
 class Pattern(Record):
     """A kind of calls: when it applies, and which results must be equal.
 
@@ -166,12 +172,14 @@ class Pattern(Record):
     rare: bool = False
 
 
-def compare_patterns(patterns: Sequence[Pattern], tried: Any) -> None:
+def compare_patterns(
+    patterns: Sequence[Pattern], tried: Any, calls: PlannedCalls, differs: Differs
+) -> None:
     """Make the calls of all patterns that apply, and record their faults.
 
     Raises: InvalidInput if a call fails that is surely supported.
     """
-    calls, before = tried.calls, len(tried.calls.faults)
+    before = len(calls.faults)
     for pattern in patterns:
         if (pattern.last and len(calls.faults) > before) or not pattern.when(tried):
             continue
@@ -180,21 +188,20 @@ def compare_patterns(patterns: Sequence[Pattern], tried: Any) -> None:
             calls.skip(text, SLOW)
             continue
         with calls.planned(text, surely=not pattern.rare, refusable=not pattern.surely):
-            faults = (_fault(text, pair) for pair in pattern.pairs(tried))
+            faults = (_fault(text, pair, differs) for pair in pattern.pairs(tried))
             calls.fault(next(filter(None, faults), None))
 
 
-def _fault(text: str, pair: _Pair | Irregularity) -> Irregularity | None:
+def _fault(text: str, pair: _Pair | Irregularity, differs: Differs) -> Irregularity | None:
     """Return the fault of a call that ``text`` describes, or None if both results are equal."""
     if isinstance(pair, Irregularity):
         return pair
-    if not vectors_differ(*pair):
+    if not differs(*pair):
         return None
     values, wanted = pair[:2]
-    off = np.abs(values - wanted).max(axis=tuple(range(1, values.ndim)))
-    first = int(np.argmax(off > ALIKE * np.abs(wanted).max()))
-    row = f", first at row {first}" if len(values) > 1 else ""
-    evidence = f"called with {text}: results differ from other calls by up to {off.max():.2g}{row}"
+    off, first = np.abs(values - wanted).max(), _first_differing_row(values, wanted, differs)
+    rows = f", first at row {first}" if len(values) > 1 else ""
+    evidence = f"called with {text}: results differ from other calls by up to {off:.2g}{rows}"
     return Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
 
 
@@ -203,10 +210,8 @@ class _Sequence:
 
     slow = False
 
-    def __init__(
-        self, calls: PlannedCalls, function: ServedFunction, rows: Rows, context: int
-    ) -> None:
-        self.calls, self.function, self.form = calls, function, function.form
+    def __init__(self, function: ServedFunction, rows: Rows, context: int) -> None:
+        self.function, self.form = function, function.form
         self.rows, self.context = rows, context
         self.count = min(SEQUENCE, context)
 
@@ -222,17 +227,18 @@ class _Sequence:
         positions = np.arange(first, first + count)
         return self.rows(positions, positions)
 
-    def chunks(self, sizes: Sequence[int]) -> list[int]:
-        """Return the rows of all chunks of a sequence, if the first chunks have these sizes."""
-        count = min(self.context, sum(_BLOCKS)) if sizes == _BLOCKS else self.count
+    def stops(self, sizes: Sequence[int], count: int) -> list[int]:
+        """Return the ends of pieces below ``count``, if the first pieces have these sizes."""
         ends = accumulate(sizes or (count - _STEPS, *[1] * (_STEPS - 1)))
-        stops = [end for end in ends if end < count] or [count // 2]
-        chunks: list[int] = np.diff([0, *stops, count]).tolist()
-        return chunks
+        return [end for end in ends if end < count] or [count // 2]
+
+    def length(self, sizes: Sequence[int]) -> int:
+        """Return the number of rows of a sequence in such chunks."""
+        return min(self.context, sum(_BLOCKS)) if sizes == _BLOCKS else self.count
 
 
 def try_patterns(
-    calls: PlannedCalls, function: ServedFunction, rows: Rows, *, context: int
+    calls: PlannedCalls, function: ServedFunction, rows: Rows, differs: Differs, *, context: int
 ) -> None:
     """Call a function on one sequence in every way that its form allows.
 
@@ -242,10 +248,10 @@ def try_patterns(
     """
     if context < 2 * _STEPS:
         return
-    tried = _Sequence(calls, function, rows, context)
+    tried = _Sequence(function, rows, context)
     if function.form.from_zero:
         _ = tried.whole  # this call must not fail
-    compare_patterns(_PATTERNS, tried)
+    compare_patterns(_PATTERNS, tried, calls, differs)
 
 
 def rows_text(sizes: set[int]) -> str:
@@ -255,21 +261,22 @@ def rows_text(sizes: set[int]) -> str:
 
 
 def _chunks_text(sizes: Sequence[int], tried: _Sequence) -> str:
-    *some, last = map(str, tried.chunks(sizes))
+    count = tried.length(sizes)
     if not sizes:
-        return f"a prefill of {some[0]} and steps of one"
+        return f"a prefill of {count - _STEPS} and steps of one"
+    *some, last = (str(size) for size in np.diff([0, *tried.stops(sizes, count), count]))
     return f"chunks of {', '.join(some)} and {last} rows"
 
 
 def _chunks(sizes: Sequence[int], tried: _Sequence) -> Iterator[_Pair]:
     """Yield the results of a sequence in chunks, before one call, as a cache grows in decoding."""
-    *stops, count = accumulate(tried.chunks(sizes))
-    pieces = np.split(np.arange(count), stops)
+    count = tried.length(sizes)
+    pieces = np.split(np.arange(count), tried.stops(sizes, count))
     in_pieces = np.concatenate([tried.rows(piece, piece) for piece in pieces])
     whole = tried.whole
     if count > len(whole):
-        whole = tried.run(count)
-        yield whole[: tried.count], tried.whole
+        whole, few = tried.run(count), len(whole)
+        yield whole[:few], tried.whole
     yield in_pieces, whole
 
 
@@ -295,14 +302,15 @@ def _packed(tried: _Sequence) -> Iterator[_Pair]:
 
 
 def _reordered(tried: _Sequence) -> Iterator[_Pair]:
-    """Yield the results of rows in another order, in which positions fall and rise.
+    """Yield the results of some first rows in another order, in which positions fall and rise.
 
     The call before has as many rows, and the same ends: code may keep tables for these.
     """
-    rows = np.arange(_STEPS, tried.count)
-    tried.rows(rows, rows)
-    inner = np.random.default_rng(7).permutation(rows[1:-1])
-    order = np.concatenate([rows[:1], inner, rows[-1:]])
+    few, first = tried.count // 4, _STEPS
+    tried.run(tried.count - first, first)
+    order = np.arange(first, tried.count)
+    order[1:few] = np.roll(order[1:few], few // 3)
+    order[1 : few // 4] = order[1 : few // 4][::-1]
     yield tried.rows(order, order), tried.whole[order]
 
 
@@ -386,3 +394,15 @@ _PATTERNS = (
     ),
 )
 """The calls for a sequence."""
+
+
+def _first_differing_row(values: NumberArray, wanted: NumberArray, differs: Differs) -> int:
+    """Return the first row that differs.
+
+    ``differs`` measures rows relative to the largest value of all. If no row differs alone, it is
+    0.
+    """
+    within = bisect_left(
+        range(len(values)), True, key=lambda row: differs(values[: row + 1], wanted[: row + 1])
+    )
+    return within % len(values)

@@ -35,8 +35,8 @@ _MOST_SCORES = 1 << 25
 class Vectors(Record):
     """Vectors for a call: ``values`` (b, n, h, d), in which axes of length 1 are repeated.
 
-    ``strided`` says what is not adjacent in memory, in a view of a larger array: ``rows`` or
-    ``columns``. ``positions`` (p, n) are those of k, if they differ from
+    ``strided`` says what is not adjacent in memory, in a view of a larger array: ``rows``, with the
+    axes in another order, or ``columns``. ``positions`` (p, n) are those of k, if they differ from
     the call's.
     """
 
@@ -79,13 +79,19 @@ def _axis_order(axes: str) -> list[int]:
 
 
 class Payload:
-    """A request: a header, and the bytes of its arrays."""
+    """The request of one call: a header, and the bytes of its arrays."""
 
-    def __init__(self, do: str = "call", library: str = "numpy", **fields: Any) -> None:
-        self._header: dict[str, Any] = {"do": do, "library": library, **fields}
-        self._header |= {"arguments": [], "named": {}}
+    def __init__(self, form: CallForm, *, in_place: bool) -> None:
+        self._header: dict[str, Any] = {
+            "do": "call",
+            "library": form.library,
+            "arguments": [],
+            "named": {},
+            "in_place": sorted({*form.vectors}) if in_place else [],
+        }
         self._parts: list[memoryview] = []
-        self.parameters: list[str] = []
+        self.names = ", ".join(argument.parameter for argument in form.arguments)
+        self.size = 0
 
     def array(
         self,
@@ -98,6 +104,7 @@ class Payload:
         data = np.ascontiguousarray(values)
         whole = tuple(broadcast or data.shape)
         self._parts.append(data.reshape(-1).view(np.uint8).data)
+        self.size += int(np.prod(whole))
         return {
             "dtype": data.dtype.name,
             "shape": data.shape,
@@ -113,15 +120,15 @@ class Payload:
 
     def add(self, argument: Argument, given: dict[str, Any]) -> None:
         """Add the value of an argument to the header."""
-        self.parameters.append(argument.parameter)
         if argument.name is None:
             self._header["arguments"].append(given)
         else:
             self._header["named"][argument.name] = given
 
-    def message(self) -> list[bytes | memoryview]:
+    def message(self, number: int) -> list[bytes | memoryview]:
         """Return the request in parts."""
-        header = {**self._header, "bytes": sum(map(len, self._parts))}
+        size = sum(map(len, self._parts))
+        header = {**self._header, "id": number, "bytes": size}
         return [json.dumps(header).encode() + b"\n", *self._parts]
 
 
@@ -273,11 +280,9 @@ def request(
     vectors: Sequence[Vectors],
     *,
     in_place: bool,
-    keep: str = "",
 ) -> Payload:
     """Return the request of a call with these vectors at these positions, (n,) or (p, n)."""
-    left = sorted({*form.vectors}) if in_place else []
-    payload = Payload(library=form.library, in_place=left, keep=keep)
+    payload = Payload(form, in_place=in_place)
     positions = np.atleast_2d(positions)
     if vectors and form.flat:
         positions = np.repeat(positions, vectors[0].heads, axis=1)

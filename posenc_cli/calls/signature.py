@@ -105,7 +105,10 @@ class Signature(Record):
 
     @classmethod
     def of(cls, answer: dict[str, Any]) -> Signature:
-        """Return the signature that the worker describes."""
+        """Return the signature that the worker describes.
+
+        Raises: KeyError or TypeError for an invalid description.
+        """
         parameters = answer["parameters"]
         return cls(
             str(answer["name"]),

@@ -4,7 +4,7 @@ It runs in the user's environment: it needs the standard library of Python 3.8 o
 or torch. Of posenc it needs only ``loading.py``, ``frameworks.py`` and ``calls/onnx.py``, which run
 before it. It knows nothing of encodings: it loads a function, describes its signature, and calls it
 with the arrays of a request. Requests arrive on standard input, and answers leave by a copy of
-standard output; each is JSON and the bytes of arrays. For the function, standard input is
+standard output; each is a line of JSON and the bytes of arrays. For the function, standard input is
 empty, and its output goes to standard error. When the parent ends, this process and its whole
 process group end too.
 """
@@ -19,8 +19,6 @@ import re
 import select
 import signal
 import sys
-from contextlib import nullcontext
-from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, Callable
 
@@ -39,10 +37,13 @@ if __name__ != "__main__":
         made_array,
     )
 
-FRAME = b"answer %12d %16d\n"
-"""What precedes an answer: the lengths of its header and of its arrays. Other bytes in the pipe are
-not from this module.
-"""
+_MOST_RESULTS = 8
+"""Most values that a function may return; no rotation returns more."""
+
+
+_KEPT: dict[str, Any] = {}
+"""What a caller keeps between two calls: the arrays and results of the first. ``mode`` is "first"
+or "again" for the next call, as the parent asked."""
 
 _RENEWED = 79
 """Exit status of a copy that another replaces."""
@@ -56,40 +57,77 @@ def main(target: str, find: Callable[[str], Any]) -> None:
     requests, answers = open_private_pipes()
     process = os.getpid()
     end_with_parent(requests.fileno(), answers.fileno())
-    send(answers, {})  # shows that this is a Python
+    greet(answers)
+    before = process_resources()
+    function, failure = None, Refused("cannot be loaded")
     try:
         function = load_function(target, find)
     except BaseException as error:
-        exit_if_forked(process)
-        read_request(requests)
-        send(answers, error_report(load_failure(target, error)))
-        return
+        failure = load_failure(target, error)
     exit_if_forked(process)
-    if len([*Path("/proc/self/task").glob("*")]) == 1:  # a copy has one thread; Linux only
+    copied = (
+        function is not None
+        and before == process_resources() != []
+        and not stores_process_id(function)
+    )
+    if copied:
         become_copy(answers)
-    serve(requests, answers, ServedObject(function))
+    serve(requests, answers, function, failure, copied=copied)
 
 
-def serve(requests: BinaryIO, answers: BinaryIO, served: ServedObject) -> None:
+def greet(answers: BinaryIO) -> None:
+    """Send the first message, with the version of Python."""
+    send(answers, {"id": 0, "python": ".".join(map(str, sys.version_info[:3]))})
+
+
+def serve(
+    requests: BinaryIO, answers: BinaryIO, function: Any, failure: Refused, *, copied: bool
+) -> None:
     """Answer requests until the pipe ends, or a request ends or renews this process."""
-    process = os.getpid()
+    process, loaded = os.getpid(), function
+    # Read a request to its end even if it cannot be answered: the rest would be read as the next.
     while True:
         request = read_request(requests)
         if request is None:
             return
         header, data = request
-        if header["do"] in ("end", "renew"):
-            os._exit(_RENEWED if header["do"] == "renew" else 0)
+        if header["do"] == "end":
+            os._exit(0)
+        if header["do"] == "renew" and copied:
+            os._exit(_RENEWED)
+        report: dict[str, Any] = {}
         arrays: list[Any] = []
         try:
-            report, arrays = served.answer(header, data)
+            if function is None:
+                raise failure
+            function, report, arrays = answer_request(function, loaded, header, data)
         except BaseException as error:
             report = error_report(error)
         exit_if_forked(process)
-        send(answers, report, arrays)
+        send(answers, {"id": header["id"], **report}, arrays)
 
 
-def error_report(error: BaseException) -> dict[str, Any]:
+def answer_request(
+    function: Any, loaded: Any, header: dict[str, Any], data: bytearray
+) -> tuple[Any, dict[str, Any], list[Any]]:
+    """Return the function for later requests, and the answer to a request.
+
+    "make" replaces the function by an object of the loaded class.
+    """
+    if header["do"] == "make":
+        return make_object(loaded, header), {}, []
+    if header["do"] == "keep":
+        _KEPT["mode"] = header["mode"]
+    if header["do"] == "describe":
+        return function, describe_function(function), []
+    return (
+        (function, *call_function(function, header, data))
+        if header["do"] == "call"
+        else (function, {}, [])
+    )
+
+
+def error_report(error: BaseException) -> dict[str, str]:
     """Return the answer for an exception.
 
     Refused is an expected fault of the function, another Exception one of posenc, and the rest are
@@ -140,22 +178,46 @@ def end_with_parent(requests: int, answers: int) -> None:
     os._exit(0)
 
 
+def process_resources() -> list[list[str]]:
+    """Return the threads, children and open files of this process; nothing if unknown.
+
+    A copy of a process has one thread and no children, and shares file positions. If loading a
+    function adds to these, the process cannot be copied.
+    """
+    process = Path("/proc/self")
+    try:
+        children = [path.read_text() for path in process.glob("task/*/children")]
+        return [
+            children,
+            *(sorted(map(str, (process / kind).iterdir())) for kind in ("task", "fd")),
+        ]
+    except OSError:  # not Linux
+        return []
+
+
+def stores_process_id(function: Any) -> bool:
+    """Return whether the module of a function has stored the process id, and may compare it."""
+    kept = getattr(innermost(function), "__globals__", {}).values()
+    return any(type(value) is int and value == os.getpid() for value in list(kept))
+
+
 def become_copy(answers: BinaryIO) -> None:
     """Return in a copy of this process, and in a new copy whenever one ends to be renewed.
 
-    A new copy sends an empty answer. If a copy ends for another reason, this process ends in the
-    same way.
+    If a copy ends for another reason, this process ends in the same way.
     """
     copy = os.fork()
     while copy:
         status = os.waitpid(copy, 0)[1]
         if os.WIFSIGNALED(status):
+            if os.WTERMSIG(status) != signal.SIGKILL:
+                signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
             os.kill(os.getpid(), os.WTERMSIG(status))
         if os.WEXITSTATUS(status) != _RENEWED:
             os._exit(os.WEXITSTATUS(status))
         copy = os.fork()
         if not copy:
-            send(answers, {})
+            greet(answers)
     # This also ends a copy that has left the process group.
     ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
@@ -180,12 +242,15 @@ def load_failure(target: str, error: BaseException) -> Refused:
     """Return why a function cannot be loaded."""
     if isinstance(error, Refused):
         return error
-    mistyped = type(error) in (AttributeError, TypeError, SyntaxError, IndentationError)
-    why = "mistyped" if mistyped else "raised"
-    if isinstance(error, ModuleNotFoundError):
-        place = target.rpartition(":")[0]
-        why = "missing" if f"{place}.".startswith(f"{error.name}.") else "needs"
-    return Refused(f"cannot be loaded ({error_text(error)})", why=why)
+    if not isinstance(error, ModuleNotFoundError):
+        mistyped = type(error) in (AttributeError, TypeError, SyntaxError, IndentationError)
+        why = "mistyped" if mistyped else "raised"
+        return Refused(f"cannot be loaded ({error_text(error)})", why=why)
+    place = target.rpartition(":")[0]
+    is_target = place == error.name or place.startswith(f"{error.name}.")
+    return Refused(
+        f"cannot be loaded ({error_text(error)})", why="missing" if is_target else "needs"
+    )
 
 
 def load_function(target: str, find: Callable[[str], Any]) -> Any:
@@ -205,9 +270,11 @@ def result_of_call(function: Any, named: dict[str, Any], arguments: Any = ()) ->
 
     Raises: Refused if it raises an error.
     """
-    torch: Any = sys.modules.get("torch")
+    torch = sys.modules.get("torch")
     try:
-        with torch.no_grad() if torch else nullcontext():  # as decoders call
+        if torch is None:
+            return function(*arguments, **named)
+        with torch.no_grad():  # as decoders call
             return function(*arguments, **named)
     except Refused:  # from running an ONNX graph
         raise
@@ -247,7 +314,7 @@ def describe_parameter(parameter: inspect.Parameter) -> dict[str, Any]:
         "name": parameter.name,
         "kind": parameter.kind.name,
         "annotation": type_name(parameter.annotation),
-        "default": None if parameter.default is parameter.empty else repr(parameter.default)[:40],
+        "default": None if parameter.default is parameter.empty else short_text(parameter.default),
     }
 
 
@@ -268,15 +335,19 @@ def described_fields(function: Any, annotation: Any) -> dict[str, Any]:
     return {"fields": list(map(describe_parameter, inspect.signature(record).parameters.values()))}
 
 
-def make_object(function: Any, header: dict[str, Any], data: bytearray) -> Any:
+def make_object(function: Any, header: dict[str, Any]) -> Any:
     """Make an object of a class, with a config of transformers if the class needs one."""
-    _, values, _ = make_arguments(BY_NAME[header["library"]], header, data, [])
+    values = header["values"]
     for name, fields in header["configs"].items():
         parameter = inspect.signature(function).parameters[name]
         values[name] = make_config(fields, parameter.annotation)
     for name, fields in header["records"].items():
         record = record_class(function, inspect.signature(function).parameters[name].annotation)
         values[name] = result_of_call(record, fields)
+    for name, attribute in header["attributes"].items():
+        framework, four = BY_NAME[header["library"]], {"shape": [1], "broadcast": [1]}
+        given = {"dtype": "float32", "reshape": [1], **four}
+        values[name] = getattr(array_from_bytes(framework, bytearray(4), given), attribute, None)
     built = result_of_call(function, values)
     if hasattr(built, "training") and callable(getattr(built, "eval", None)):
         built.eval()  # as decoders call modules of torch: without dropout
@@ -334,10 +405,20 @@ def annotations_of(signature: Any) -> list[Any]:
 
 
 def type_name(annotation: Any) -> str:
-    """Return the type that an annotation names; "" if there is none."""
+    """Return the type that an annotation names, in few characters; "" if there is none."""
     if annotation is inspect.Parameter.empty:
         return ""
-    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    if isinstance(annotation, type) and not hasattr(annotation, "__origin__"):
+        return annotation.__name__
+    return (annotation if isinstance(annotation, str) else short_text(annotation, 200))[:200]
+
+
+def short_text(value: Any, most: int = 40) -> str:
+    """Return the repr of a value, shortened."""
+    try:
+        return repr(value)[:most]
+    except BaseException:
+        return "?"
 
 
 def make_arguments(
@@ -356,7 +437,10 @@ def make_arguments(
         array = array_from_bytes(framework, bytearray(chunk), given)
         if kept and given["dtype"].startswith("int"):
             new, array = array, kept[len(originals)]
-            array[...] = new
+            try:
+                array[...] = new
+            except Exception as error:
+                raise Refused("cannot be given positions that change in place") from error
         originals.append((array, chunk, given))
         return array
 
@@ -374,61 +458,46 @@ def make_arguments(
     return arguments, named, originals
 
 
-class ServedObject:
-    """A function, or a class and its last object, and what a caller keeps of a call."""
+def call_function(
+    function: Any, header: dict[str, Any], data: bytearray
+) -> tuple[dict[str, Any], list[Any]]:
+    """Call a function with the arrays of a request; return the formats and bytes of its results.
 
-    def __init__(self, loaded: Any) -> None:
-        self._loaded = self._function = loaded
-        self._kept: dict[str, list[Any]] = {}
-
-    def answer(self, header: dict[str, Any], data: bytearray) -> tuple[dict[str, Any], list[Any]]:
-        """Return the answer to a request, and its arrays."""
-        if header["do"] == "call":
-            return self._call(header, data)
-        if header["do"] == "make":
-            self._function = make_object(self._loaded, header, data)
-        return describe_function(self._function), []
-
-    def _call(self, header: dict[str, Any], data: bytearray) -> tuple[dict[str, Any], list[Any]]:
-        """Call the function with the arrays of a request; return formats and bytes of its results.
-
-        In the report, "made" is the framework of the first array that it returned. The caller keeps
-        arrays and results of a "first" call for the same call "again", and "overwritten" says
-        whether this changed the first results.
-        """
-        framework = BY_NAME[header["library"]]
-        kept = self._kept if header.get("keep") == "again" else {}
-        arguments, named, originals = make_arguments(
-            framework, header, data, kept.get("arrays", [])
-        )
-        values = values_of(result_of_call(self._function, named, arguments))
-        if places := header.get("in_place"):
-            values = values_left(values, [arguments[place] for place in places])
-        else:
-            refuse_changed_input(framework, originals)
-        results = [as_bytes(value) for value in values]
-        parts = [part for _, part in results]
-        frameworks = [row.name for row in map(framework_of, values) if row]
-        report: dict[str, Any] = {"results": [form for form, _ in results], "made": frameworks[:1]}
-        if kept:
-            before = [bytes(as_bytes(value)[1]) for value in kept["values"]]
-            report["overwritten"] = kept["bytes"] != before
-        if header.get("keep") == "first":
-            arrays = [array for array, *_ in originals]
-            self._kept = {"arrays": arrays, "values": values, "bytes": list(map(bytes, parts))}
-        return report, parts
-
-
-def values_left(returned: list[Any], left: list[Any]) -> list[Any]:
-    """Return the values that a function left in its input.
-
-    Raises: Refused if it returned other values.
+    In the report, "made" is the framework of the first array that it returned.
     """
-    returned = [value for value in returned if value is not None]
-    parts = [(as_bytes(one), as_bytes(other)) for one, other in zip(returned, left)]
-    if any(one[0] != other[0] or bytes(one[1]) != bytes(other[1]) for one, other in parts):
-        raise Refused("returned other values than it wrote into its input", why="left")
-    return left
+    framework = BY_NAME[header["library"]]
+    mode, kept = _KEPT.pop("mode", ""), _KEPT.get("arrays", [])
+    arguments, named, originals = make_arguments(framework, header, data, kept * (mode == "again"))
+    result = result_of_call(function, named, arguments)
+    if inspect.iscoroutine(result):
+        result.close()  # else Python warns that nobody awaited it
+        raise Refused("is an async function: it must return an array, not a coroutine")
+    if header["in_place"]:
+        values = [arguments[place] for place in header["in_place"]]
+        returned = [part for part in values_of(result) if part is not None]
+        if returned and not same_values(returned, values):
+            raise Refused("returned other values than it wrote into its input", why="left")
+    else:
+        refuse_changed_input(framework, originals)
+        values = values_of(result)
+    if len(values) > _MOST_RESULTS:
+        raise Refused(f"returned {len(values)} values")
+    results = [as_bytes(value) for value in values]
+    framework_of_result = next(filter(None, map(framework_of, values)), None)
+    report = {
+        "results": [form for form, _ in results],
+        "made": framework_of_result.name if framework_of_result else None,
+    }
+    parts = [part for _, part in results]
+    if mode == "again":
+        report["overwritten"] = _KEPT["bytes"] != [
+            bytes(as_bytes(one)[1]) for one in _KEPT["values"]
+        ]
+        _KEPT.clear()
+    elif mode:
+        arrays = [array for array, *_ in originals]
+        _KEPT.update(arrays=arrays, values=values, bytes=list(map(bytes, parts)))
+    return report, parts
 
 
 def refuse_changed_input(framework: Framework, originals: list[Any]) -> None:
@@ -448,8 +517,9 @@ def refuse_changed_input(framework: Framework, originals: list[Any]) -> None:
 
 def is_unchanged(array: Any, given: Any) -> bool:
     """Return whether a function left an array unchanged."""
+    framework = framework_of(given)
     try:
-        if is_tensor(given):
+        if framework is not None and framework.name == "torch":
             return bool(sys.modules["torch"].equal(array, given))
         import numpy
 
@@ -458,20 +528,26 @@ def is_unchanged(array: Any, given: Any) -> bool:
         return False
 
 
-def is_tensor(value: Any) -> bool:
-    """Return whether a value is an array of torch."""
-    framework = framework_of(value)
-    return framework is not None and framework.name == "torch"
-
-
 def values_of(result: Any) -> list[Any]:
     """Return the values in a result: those of a tuple, or of a list of arrays."""
     several = isinstance(result, tuple) or (
-        isinstance(result, list)
-        and bool(result)
-        and all(hasattr(value, "shape") for value in result)
+        isinstance(result, list) and bool(result) and all(map(has_shape, result))
     )
     return list(result) if several else [result]
+
+
+def has_shape(value: Any) -> bool:
+    """Return whether a value has a shape, as arrays of any library do."""
+    try:
+        return hasattr(value, "shape")
+    except Exception:
+        return False
+
+
+def same_values(returned: list[Any], left: list[Any]) -> bool:
+    """Return whether a function returned the same values that it left in its input."""
+    parts = [(as_bytes(one), as_bytes(other)) for one, other in zip(returned, left)]
+    return all(one[0] == other[0] and bytes(one[1]) == bytes(other[1]) for one, other in parts)
 
 
 def array_from_bytes(
@@ -481,29 +557,40 @@ def array_from_bytes(
 
     torch makes its arrays itself, because NumPy may be missing; others make theirs from NumPy's.
 
-    Raises: what the framework raises if it cannot make such an array.
+    Raises: Refused if the framework cannot make such an array.
     """
     of_torch = framework.name == "torch"
-    xp = import_module("torch" if of_torch else "numpy")
-    bits = given["dtype"] == "bfloat16" and not of_torch
-    stored = getattr(xp, "uint16" if bits else given["dtype"])
-    whole = xp.frombuffer(data, dtype=stored).reshape(given["shape"])
-    if given["broadcast"] != given["shape"]:
-        values, whole = whole, xp.ones(given["broadcast"], dtype=stored)
-        whole[...] = values
-    whole = with_strides(xp, whole.reshape(given["reshape"]), given.get("strided"))
-    if of_torch or framework.name == "numpy":
-        return whole
-    return made_array(framework, whole, given["dtype"])
+    try:
+        if of_torch:
+            import torch as xp
+        else:
+            import numpy as xp
+        bits = given["dtype"] == "bfloat16" and not of_torch
+        stored = getattr(xp, "uint16" if bits else given["dtype"])
+        whole = xp.frombuffer(data, dtype=stored).reshape(given["shape"])
+        if given["broadcast"] != given["shape"]:
+            values, whole = whole, xp.ones(given["broadcast"], dtype=stored)
+            whole[...] = values
+        whole = with_strides(xp, whole.reshape(given["reshape"]), given.get("strided"))
+        if of_torch or framework.name == "numpy":
+            return whole
+        return made_array(framework, whole, given["dtype"])
+    except Exception as error:
+        words = f"cannot be given arrays of {framework.name} here"
+        raise Refused(f"{words} ({error_text(error)})", why="own") from error
 
 
 def with_strides(xp: Any, whole: Any, strided: str | None) -> Any:
-    """Return an array, or a view of a wider one in which rows or ``columns`` are not adjacent."""
+    """Return an array, or a view with its values in which axes or ``columns`` are not adjacent."""
     if not strided:
         return whole
-    columns = whole.shape[-1]
-    wide = xp.ones((*whole.shape[:-1], 2 * columns), dtype=whole.dtype)
-    view = wide[..., ::2] if strided == "columns" else wide[..., :columns]
+    if strided == "columns":
+        view = xp.ones((*whole.shape, 2), dtype=whole.dtype)[..., 0]
+    else:
+        axes, columns = range(len(whole.shape) - 1), whole.shape[-1]
+        wide = xp.ones((*reversed(whole.shape[:-1]), 2 * columns), dtype=whole.dtype)
+        permuted = getattr(xp, "permute", xp.transpose)  # torch's, NumPy's
+        view = permuted(wide[..., :columns], (*reversed(axes), len(axes)))
     view[...] = whole
     return view
 
@@ -516,9 +603,10 @@ def as_bytes(result: Any) -> tuple[dict[str, Any] | None, Any]:
     if result is None:
         return None, b""
     try:
-        return (
-            tensor_bytes(sys.modules["torch"], result) if is_tensor(result) else array_bytes(result)
-        )
+        framework = framework_of(result)
+        if framework is not None and framework.name == "torch":
+            return tensor_bytes(sys.modules["torch"], result)
+        return array_bytes(result)
     except Refused:
         raise
     except Exception as error:
@@ -550,6 +638,9 @@ def array_bytes(result: Any) -> tuple[dict[str, Any], Any]:
 
 def tensor_bytes(torch: Any, tensor: Any) -> tuple[dict[str, Any], Any]:
     """Return the number format and shape, and the bytes, of a tensor."""
+    if tensor.layout != torch.strided or tensor.device.type == "meta":
+        kind = "without values" if tensor.device.type == "meta" else f"of {tensor.layout}"
+        raise Refused(f"returned a tensor {kind}, not a dense one")
     tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     name = str(tensor.dtype).split(".")[-1]
     dtype = name
@@ -570,10 +661,10 @@ def tensor_bytes(torch: Any, tensor: Any) -> tuple[dict[str, Any], Any]:
 
 def send(answers: BinaryIO, header: dict[str, Any], arrays: Any = ()) -> None:
     """Send an answer; end this process if the pipe is closed."""
-    line = json.dumps(header).encode()
     size = sum(memoryview(part).nbytes for part in arrays)
     try:
-        for part in (FRAME % (len(line), size), line, *arrays):
+        answers.write(json.dumps({**header, "bytes": size}).encode() + b"\n")
+        for part in arrays:
             answers.write(part)
         answers.flush()
     except OSError:
@@ -582,5 +673,9 @@ def send(answers: BinaryIO, header: dict[str, Any], arrays: Any = ()) -> None:
 
 def error_text(error: BaseException) -> str:
     """Return an exception on one line."""
-    name, text = type(error).__name__, str(error)
-    return (f"{name}: {text}" if text else name).splitlines()[0][:300].strip()
+    try:
+        text = str(error)
+    except BaseException:
+        text = ""
+    name = type(error).__name__
+    return (f"{name}: {text}" if text else name).splitlines()[0][:300]

@@ -33,13 +33,15 @@ from posenc_cli.calls.call_log import (
 )
 from posenc_cli.calls.function_process import MOST_ROWS
 from posenc_cli.calls.function_trial import (
+    ALIKE,
     UNSTEADY,
     FunctionTrial,
     Irregularity,
-    irregularity,
+    irregularities,
     is_half,
     ordered_faults,
     returned_half,
+    vectors_differ,
 )
 from posenc_cli.calls.further_calls import (
     EarlyCall,
@@ -71,6 +73,8 @@ from posenc_cli.rotary.result_reader import PairProbes, ResultReader
 from posenc_cli.rotary.subject import Subject, frequency_subject, table_subject
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from posenc_cli.calls.call_form import CallForm
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers, NumberArray, UnitMatrices
@@ -167,6 +171,17 @@ def _axes_irregularity(function: ServedFunction, why: str) -> Irregularity:
     )
 
 
+def _further_tests(*, vectors: bool, grid: bool) -> list[Callable[[Tried], None]]:
+    """Return the tests that make further calls, in order."""
+    if grid:
+        batches = [try_batches] if vectors else []
+        return [try_other_references, try_parameters, *batches, try_further]
+    if vectors:
+        tests = [try_batches, try_rows_of_heads, try_shorter_queries, try_keys]
+        return [try_early, *tests, try_further]
+    return [try_early, try_table_batches, try_further]
+
+
 def _with_further_calls(
     function: ServedFunction,
     subject: Subject,
@@ -177,30 +192,30 @@ def _with_further_calls(
     last: int,
 ) -> Subject:
     """Return the subject after calls with several sequences, heads and other settings."""
-    grid = function.form.has("grid")
+    vectors, grid = function.outcome == "vectors", function.form.has("grid")
     tried = Tried(
         function,
         reference,
+        vectors_differ,
         subject.own.pairing,
         prod(reference.grid or ()) - 1 if grid else last,  # every call has all rows
         calls,
         early,
         depends_on_length(reference.encoding.bound.scheme, {}),
     )
-    batches = try_batches if function.outcome == "vectors" else try_table_batches
-    of_heads = (try_rows_of_heads, try_shorter_queries, try_keys) if tried.rotates else ()
-    for test in (try_early, batches, *of_heads, try_further):
+    for test in _further_tests(vectors=vectors, grid=grid):
         test(tried)
-    calls.untried += function.found.untried
-    if function.form.has("dtype") and subject.dtype != "float32":
-        message = f"dtype is ignored: results are {subject.dtype}, not float32"
-        evidence = f"called with {function.text}"
-        calls.fault(Irregularity(Cause.TABLE_PRECISION, message, evidence))
-    past = partial(_try_past_short_length, subject.dtype)
-    for test in (try_other_references, try_parameters, past, try_later):
-        if not calls.faults:
-            test(tried)
-    others = (*subject.other_calls, *ordered_faults(calls.faults))
+    if not grid:
+        calls.untried += function.found.untried
+        if function.form.has("dtype") and subject.dtype != "float32":
+            message = f"dtype is ignored: results are {subject.dtype}, not float32"
+            evidence = f"called with {function.text}"
+            calls.fault(Irregularity(Cause.TABLE_PRECISION, message, evidence))
+        past = partial(_try_past_short_length, subject.dtype)
+        for test in (try_other_references, try_parameters, past, try_later):
+            if not calls.faults:
+                test(tried)
+    others = (*subject.other_calls, *ordered_faults(calls.faults, ()))
     return replace(subject, other_calls=others)
 
 
@@ -267,7 +282,7 @@ def _table_subject(
     return replace(
         subject,
         kind=SubjectKind.IMPL,
-        irregular=_more_specific(ordered_faults(patterns.faults), log, cos.dtype),
+        irregular=_more_specific(ordered_faults(patterns.faults, ()), log, positions, cos.dtype),
         other_calls=far_row_faults(log, cos.dtype),
         returned_tables=True,
     )
@@ -286,7 +301,7 @@ def _try_patterns(
     planned = []
     for log in logs:
         planned.append(PlannedCalls(function))
-        try_patterns(planned[-1], function, log.rows, context=positions.last + 1)
+        try_patterns(planned[-1], function, log.rows, vectors_differ, context=positions.last + 1)
         function.revive()  # the longest call may have ended the process
     # On a slow machine, a call may have been skipped for one of the results.
     calls.tried += [text for text in planned[0].tried if all(text in own.tried for own in planned)]
@@ -321,9 +336,11 @@ def _vector_subjects(
     far_rows: list[Irregularity] = []
     for which, own_calls in zip(results, planned, strict=True):
         matrices = samples[which].values
-        trial = FunctionTrial(function, which, sample_positions, matrices)
-        irregular = ordered_faults(own_calls.faults, irregularity(trial))
-        irregular = _more_specific(irregular, logs[which], samples[which].dtype, which)
+        trial = FunctionTrial.of(function, which, sample_positions, matrices)
+        irregular = ordered_faults(own_calls.faults, irregularities(trial))
+        irregular = _more_specific(
+            irregular, logs[which], positions, samples[which].dtype, which=which
+        )
         if not irregular:
             far_rows += far_row_faults(logs[which], samples[which].dtype)
         more = min(context, LONG)
@@ -342,7 +359,7 @@ def _vector_subjects(
             )
         )
     half = any(is_half(sample.values) for sample in samples)
-    _read_all(function, readers, places, progress, half=half)
+    unlike = _read_all(function, readers, places, progress, half=half)
     equal_rotations = len(readers) > 1 and reference.symmetric and readers[0].equals(readers[1])
     distinct_readers = readers[:1] if equal_rotations else readers
     subjects = [
@@ -351,7 +368,7 @@ def _vector_subjects(
     ]
     if any(one.irregular for one in subjects):  # irregularities say more
         return subjects
-    return [replace(subjects[0], other_calls=tuple(far_rows)), *subjects[1:]]
+    return [replace(subjects[0], other_calls=(*unlike, *far_rows)), *subjects[1:]]
 
 
 def _read_all(
@@ -361,8 +378,8 @@ def _read_all(
     progress: Progress | None,
     *,
     half: bool,
-) -> None:
-    """Read results at all positions.
+) -> tuple[Irregularity, ...]:
+    """Read results at all positions; return how heads with equal vectors differ.
 
     Four vectors suffice for a row that pairs columns as the sample does. Other rows get all unit
     vectors. So do all rows if values have a ``half`` precision, which hides small entries in sums.
@@ -372,27 +389,47 @@ def _read_all(
     if not half and len({reader.pairing for reader in readers}) == 1:
         probes = PairProbes(readers[0].pairing, dim)
 
-    def read(rows: Integers, probes: PairProbes | None) -> Integers:
+    unlike: list[tuple[int, int]] = []
+
+    def read(rows: Integers, probes: PairProbes | None, heads: int = 4) -> Integers:
         vectors = np.eye(dim, dtype=np.float32) if probes is None else probes.vectors
+        vectors = np.tile(vectors, (1 if probes is None else heads // 4, 1))
         results = function.heads(vectors, places.at(rows))
         unit_rows = [
-            reader.take(rows, result.values, probes)
+            reader.take(rows, result.values[:, :4] if probes else result.values, probes)
             for reader, result in zip(readers, results, strict=True)
         ]
+        several = results if probes and heads > 4 else []
+        for result in several:
+            four = result.values.reshape(rows.size, -1, 4, dim)
+            differing = np.abs(four - four[:, :1]) > ALIKE * (1 + np.abs(four[:, :1]))
+            if differing.any():
+                unlike.append((rows.size, int(places.at(rows)[0])))
         return np.flatnonzero(np.bincount(np.concatenate(unit_rows)))
 
     most_rows = max(1, CELLS // dim**2)
-    step = most_rows if probes is None else _rows_at_once(function.form, most_rows, 4 * dim)
+    heads = (
+        _EQUAL_HEADS
+        if function.form.has_heads and _EQUAL_HEADS * dim * count <= _MOST_EQUAL_VALUES
+        else 4
+    )
+    step = most_rows if probes is None else _rows_at_once(function.form, most_rows, heads * dim)
     for start in range(0, count, step):
         rows = np.arange(start, min(start + step, count))
         whole = probes is None or start == 0 or start + step >= count
         unit_rows = rows[:: max(1, rows.size // most_rows)] if whole else rows[:0]
         if probes is not None:
-            unit_rows = np.union1d(unit_rows, read(rows, probes))
+            unit_rows = np.concatenate([unit_rows, read(rows, probes, heads)])
+            unit_rows = np.flatnonzero(np.bincount(unit_rows))
         for first in range(0, unit_rows.size, most_rows):
             read(unit_rows[first : first + most_rows], None)
         if progress is not None:
             progress(int(rows[-1]) + 1, count)
+    if not unlike:
+        return ()
+    evidence = "in a call of {} rows from position {} on".format(*unlike[0])
+    message = f"{heads} heads hold the same vectors, but some results differ"
+    return (Irregularity(Cause.UNKNOWN, message, evidence),)
 
 
 def _rows_at_once(form: CallForm, most_rows: int, values: int) -> int:
@@ -402,6 +439,9 @@ def _rows_at_once(form: CallForm, most_rows: int, values: int) -> int:
     return max(1, (_PREFIX if form.from_zero else CELLS) // values)
 
 
+_EQUAL_HEADS, _MOST_EQUAL_VALUES = 12, 1 << 23
+"""Heads that get the same four vectors, and the most values for which this is done."""
+
 _ROWS_OF_OFFSET = 128
 """Rows that are read from one offset; with more, too few offsets would be compared."""
 
@@ -410,13 +450,22 @@ _PREFIX = 1 << 24
 
 
 def _more_specific(
-    irregular: tuple[Irregularity, ...], log: CallLog, dtype: str, which: int = 0
+    irregular: tuple[Irregularity, ...],
+    log: CallLog,
+    positions: Positions,
+    dtype: str,
+    *,
+    which: int = 0,
 ) -> tuple[Irregularity, ...]:
     """Return the irregularities, or those of heads or calls if no known bug explains them."""
     known = all(one.cause != Cause.UNKNOWN for one in irregular)
     if known or not log.compares or any(UNSTEADY in one.message for one in irregular):
         return irregular
-    return explain_by_calls(log, dtype) or differing_head_faults(log.function, which) or irregular
+    return (
+        differing_head_faults(log, which, positions.last + 1)
+        or explain_by_calls(log, dtype)
+        or irregular
+    )
 
 
 def _not_finite(positions: Integers, matrices: UnitMatrices) -> tuple[str, ...]:

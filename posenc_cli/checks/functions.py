@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
-from posenc_cli.calls.call_form import Argument
+from posenc_cli.calls.call_form import Argument, CallForm
 from posenc_cli.calls.called_function import CalledFunction, WrongShape
 from posenc_cli.calls.function_process import called_function
 from posenc_cli.calls.function_trial import ALIKE, UNSTEADY
@@ -137,6 +137,11 @@ class FurtherCall(Record):
     accepts: Callable[[Loaded], list[Any]]
     unlike: FunctionTask
     first: FunctionTask | None = None
+
+    @property
+    def is_of_attention(self) -> bool:
+        """Whether it asks for a matrix of buckets, as attention does."""
+        return self.tasks[0].form == "buckets" and self.tasks[0].places.ndim > 1
 
 
 class _SettingsReference(Record):
@@ -354,7 +359,7 @@ def _make_further_calls(
     further: Callable[[], Iterator[FurtherCall]],
 ) -> Any:
     """Return the first wrong subject of further calls, or ``subject`` with notes on them."""
-    notes, made = _CallNotes(), called.made
+    notes, made, before = _CallNotes(), called.made, "the first call"
     adds = _has_input(arguments, task) and _SHAPE_ONLY not in subject.notes
     for suffix, given in _argument_sets(arguments, task):
         for call in further():
@@ -363,6 +368,7 @@ def _make_further_calls(
                 _remake(called, call.tasks[0] if call.tasks[0].settings != task.settings else task)
                 if called.made == made and _shows_nothing(called, given, call):
                     continue
+                _make_first_call(called, given, call)
                 found = _recheck(called, given, subject, call)
             except _IgnoredFormat as error:
                 notes.untested.append(error.message)
@@ -372,16 +378,17 @@ def _make_further_calls(
                     return replace(subject, call=text, misfit=called.reason(error))
                 varied = called.made != made or _changes_number(given, task, call)
                 unvaried = varied and not notes.names(f"{call.text.partition('=')[0]}=")
-                of_attention = call.tasks[0].form == "buckets" and call.tasks[0].places.ndim > 1
-                if of_attention or shaped or call.first or unvaried:
+                if call.is_of_attention or shaped or call.first or unvaried:
                     notes.untested.append(text)
                 notes.refused.append(f"{text} ({called.reason(error)})")
             else:
                 follows = adds or bool(notes.tried) or any(_is_offset(one.name) for one, _ in given)
                 outcome = _outcome(found, subject, call, given, takes_positions=follows)
                 if outcome == "wrong":
-                    return replace(found, call=found.call + text)
+                    after = _earlier_call(called, given, subject, call, before)
+                    return replace(found, call=found.call + text + after)
                 getattr(notes, outcome).append(text)
+            before = text
     notes.untested.extend([subject.untested, *_untested_parts(called, arguments, task, notes)])
     return _with_notes(subject, notes, leaks=adds)
 
@@ -392,6 +399,20 @@ def _changes_number(arguments: Arguments, task: FunctionTask, call: FurtherCall)
         return False
     pairs = ((make(task), make(call.tasks[0])) for _, make in arguments)
     return any(np.ndim(other) == 0 and value != other for value, other in pairs)
+
+
+def _earlier_call(
+    called: CalledFunction, arguments: Arguments, subject: Any, call: FurtherCall, before: str
+) -> str:
+    """Return in words the call ``before`` a wrong one that is right as the first of a process."""
+    if " after " in call.text or not called.renews:
+        return ""
+    called.renew()
+    try:
+        alone = _recheck(called, arguments, subject, call)
+    except InvalidInput:
+        return ""
+    return "" if alone.misfit or not is_right(alone) else f" after {before}"
 
 
 def _remake(called: CalledFunction, task: FunctionTask) -> None:
@@ -509,15 +530,19 @@ def _shows_nothing(called: CalledFunction, arguments: Arguments, call: FurtherCa
     return no_format or not (_has_input(arguments, task) or _is_given_format(arguments))
 
 
+def _make_first_call(called: CalledFunction, arguments: Arguments, call: FurtherCall) -> None:
+    """Make the first call in a new process, if ``call`` needs one."""
+    if call.first is not None:
+        called.renew()
+        _call_values(called, _argument_values(arguments, call.first), call.first)
+
+
 def _recheck(called: CalledFunction, arguments: Arguments, subject: Any, call: FurtherCall) -> Any:
     """Make a further call with noise as input; return its subject, without the noise it contains.
 
     Raises: InvalidInput.
     """
     task = call.tasks[0]
-    if call.first is not None:
-        called.renew()
-        _call_values(called, _argument_values(arguments, call.first), call.first)
     results = [_call_with_noise(called, arguments, each, 1.0) for each in call.tasks]
     first = results[0]
     if _is_given_format(arguments) and unit(first.loaded.dtype) < unit(task.dtype):
@@ -688,6 +713,14 @@ def _vectors(task: FunctionTask, *, batch: int | None = 0) -> Any:
     return x[0] if batch is None else x.swapaxes(0, batch)
 
 
+def _scores(task: FunctionTask) -> Any:
+    """Return zeros to add to, if scores are asked for. Shape: (sequences, heads, queries, keys)."""
+    if task.form != "scores":
+        return None
+    heads = task.settings.get("heads", 1)
+    return np.zeros((task.sequences, heads, task.query_count, task.length), task.input_dtype)
+
+
 def _of_form(form: str, make: Make) -> Make:
     """Return a function that makes a value only for tasks of a form."""
     return lambda task: make(task) if task.form == form else None
@@ -716,15 +749,9 @@ def _first_position(task: FunctionTask) -> Any:
 
 
 _VALUES: Mapping[str, Make] = {
-    "x": lambda task: _VALUES["scores"](task) if task.form == "scores" else _vectors(task),
+    "x": lambda task: _vectors(task) if task.form != "scores" else _scores(task),
     "grids": lambda task: _vectors(task).reshape(task.sequences, *task.sides, task.width),
-    "scores": _of_form(  # (sequences, heads, queries, keys)
-        "scores",
-        lambda task: np.zeros(
-            (task.sequences, task.settings.get("heads", 1), task.query_count, task.length),
-            task.input_dtype,
-        ),
-    ),
+    "scores": _scores,
     "tokens": lambda task: np.full((task.sequences, task.length), 7, np.int64),  # no padding
     **dict.fromkeys(("q", "k"), _of_form("buckets", lambda task: np.zeros((task.length, 1)))),
     **dict.fromkeys(("positions", "t"), lambda task: task.places),
@@ -765,7 +792,7 @@ def _payload(called: CalledFunction, arguments: Given, dtype: str) -> tuple[Payl
         Argument("", given.name, None if place < count else given.name)
         for place, (given, _) in enumerate(arguments)
     )
-    payload = Payload(library=library)
+    payload = Payload(CallForm(named, library, 1), in_place=False)
     for argument, (given, value) in zip(named, arguments, strict=True):
         if dtype == "bfloat16" and _is_input(value):
             payload.add(argument, payload.array(bits_of_bfloat16(value)) | {"dtype": dtype})

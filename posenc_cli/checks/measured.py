@@ -35,8 +35,8 @@ _MOST_LISTED = 4
 """Most positions that are listed by number."""
 _ODD_ROWS = 0.02
 """Share of the rows that may deviate from evenly spaced positions."""
-_STEP_ERRORS = 1e-4, 1e-7
-"""Relative errors to which a measured step between positions is rounded: few digits, or float32."""
+_STEP_ERROR = 1e-7
+"""Relative error of a measured step between positions, for float32 values."""
 _USUAL_STEPS = range(1, 17)
 """Steps between positions that people set, and factors that they divide positions by."""
 _FACTOR_ERROR = 1e-2
@@ -194,8 +194,10 @@ def _evenly_spaced(expected: Reals, found: Reals, row: int, parts: int) -> Itera
     if not spans.all():
         return
     measured = float(np.median((found - found[0])[half:] / spans))
-    for step in dict.fromkeys(snap(measured, error * abs(measured)) for error in _STEP_ERRORS):
-        start = round(float(np.median(found - step * expected)), 2)
+    for step in dict.fromkeys(
+        (_rounded_to_short(measured, 1e-4), snap(measured, _STEP_ERROR * abs(measured)))
+    ):
+        start = _rounded_to_short(float(np.median(found - step * expected)), 1e-2)
         far = np.abs(found - start - step * expected) > _POSITION_ERROR * (1 + np.abs(found).max())
         if not step or far.mean() > _ODD_ROWS or (start == 0 and step == 1):
             continue
@@ -215,6 +217,15 @@ def _evenly_spaced(expected: Reals, found: Reals, row: int, parts: int) -> Itera
 
 def _stepped(at: NumberArray, *, start: float, step: float) -> NumberArray:
     return start + step * at
+
+
+def _rounded_to_short(value: float, error: float) -> float:
+    """Return a nearby number that people write: few digits, or a ratio of small integers."""
+    for parts in (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 25, 32, 100):
+        number = round(value * parts) / parts
+        if number and abs(number - value) <= error * max(1.0, abs(value)) / parts:
+            return number
+    return 0.0 if abs(value) <= error else snap(value, error * abs(value))
 
 
 def _matched_rows(e: Expected) -> Reals | None:

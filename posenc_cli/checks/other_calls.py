@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from posenc_cli.checks.subjects import ValueRequest, ValueSubject
     from posenc_cli.numerics.arrays import NumberArray
 
-    _Call = tuple[str, tuple[FunctionTask, ...], FunctionTask]
-    """The text of a call, its tasks, and the task that it must differ from."""
-
 _LATER_START = 7
 """First position of calls that do not start at 0."""
 _EXACT_IN_HALF = 1 << 11
@@ -59,23 +56,11 @@ def further_calls(
     of_settings: Callable[[dict[str, Any]], tuple[FunctionTask, ValueRequest]],
 ) -> Iterator[FurtherCall]:
     """Yield the calls that models make after the first; ``of_settings`` makes other tasks."""
-    if getattr(request.source, "kind", "") == "relative":
-        few = task.length // 2
-        shorter = replace(task, places=task.places[np.abs(task.places) < few], length=few)
-        if (np.diff(task.places) == 1).all():
-            accepts = _reader(request, np.arange(few))
-            yield FurtherCall(f"{few} positions", (shorter,), accepts, task)
-    elif task.form in _CALLS_OF:
-        for text, tasks, unlike in _CALLS_OF[task.form](task, request):
-            yield FurtherCall(text, tasks, _reader(request, *_sequences(tasks)), unlike)
+    of_form = {"rows": _calls_of_rows, "scores": _calls_of_scores, "buckets": _calls_of_buckets}
+    if task.form in of_form:
+        yield from of_form[task.form](task, request)
     yield from _calls_with_settings(task, request.given, of_settings)
     yield from _calls_after_fewer(task, request)
-
-
-def _sequences(tasks: tuple[FunctionTask, ...]) -> list[NumberArray]:
-    """Return the positions of each sequence; the rows of several tasks are joined."""
-    places = np.concatenate([task.places for task in tasks], axis=-1)
-    return list(places) if places.ndim > 1 else [places] * tasks[0].sequences
 
 
 def _calls_with_settings(
@@ -100,21 +85,33 @@ def _calls_with_settings(
         yield FurtherCall(f"{name}={text}", (changed,), _reader(request), task)
 
 
-def _calls_of_rows(task: FunctionTask, request: ValueRequest) -> Iterator[_Call]:
+def _calls_of_rows(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
     """Yield calls with fewer rows, other positions, batches and half precision."""
     count, places = task.places.size, task.places
-    if task.sides:
-        yield "two grids", (replace(task, sequences=2),), task
-    elif count <= _LATER_START + _ROWS or _depends_on_length(task, request):
+    if getattr(request.source, "kind", "") == "relative":
+        few = task.length // 2
+        shorter = replace(task, places=places[np.abs(places) < few], length=few)
+        if (np.diff(places) == 1).all():
+            accepts = _reader(request, np.arange(few))
+            yield FurtherCall(f"{few} positions", (shorter,), accepts, task)
         return
-    else:
-        single = tuple(_task_at(task, places[[at]]) for at in (_LATER_START, count // 2, count - 1))
-        yield "single rows", single, _task_at(task, places[:1])
-        for text, at in _other_places(places).items():
-            yield text, (_task_at(task, at),), _task_at(task, _unlike(places, at))
-    yield from _half_precision_calls(task, "vectors")
+    if task.sides:
+        accepts = _reader(request, places, places)
+        yield FurtherCall("two grids", (replace(task, sequences=2),), accepts, task)
+        yield from _half_precision_calls(task, "vectors", _reader(request, places))
+        return
+    if count <= _LATER_START + _ROWS or _depends_on_length(task, request):
+        return
+    single = tuple(_task_at(task, places[[at]]) for at in (_LATER_START, count // 2, count - 1))
+    at_singles = _reader(request, np.concatenate([each.places for each in single]))
+    yield FurtherCall("single rows", single, at_singles, _task_at(task, places[:1]))
+    for text, at in _other_places(places).items():
+        accepts = _reader(request, *(at if at.ndim > 1 else [at]))
+        unlike = _task_at(task, _unlike(places, at))
+        yield FurtherCall(text, (_task_at(task, at),), accepts, unlike)
+    yield from _half_precision_calls(task, "vectors", _reader(request, places))
     if "max_period" in task.settings:
-        yield from _calls_of_timesteps(task)
+        yield from _calls_of_timesteps(task, request)
 
 
 def _other_places(places: NumberArray) -> dict[str, NumberArray]:
@@ -154,14 +151,15 @@ def _unlike(places: NumberArray, at: NumberArray) -> NumberArray:
     return first[0] if at.ndim > 1 else places
 
 
-def _calls_of_timesteps(task: FunctionTask) -> Iterator[_Call]:
+def _calls_of_timesteps(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
     """Yield calls with timesteps that are fractions, or in half precision."""
-    whole = task.places[-_ROWS:]
+    whole, places = task.places[-_ROWS:], task.places
     between = whole + np.resize([0.125, 0.5, 0.875], _ROWS)
-    yield "fractional timesteps", (_task_at(task, between),), _task_at(task, whole)
-    if task.settings.get("scale") == 1 and task.places.max() <= _EXACT_IN_HALF:
-        half = replace(task, places=task.places.astype(np.float16))
-        yield "timesteps in float16", (half,), task
+    changed, unlike = _task_at(task, between), _task_at(task, whole)
+    yield FurtherCall("fractional timesteps", (changed,), _reader(request, between), unlike)
+    if task.settings.get("scale") == 1 and places.max() <= _EXACT_IN_HALF:
+        half = replace(task, places=places.astype(np.float16))
+        yield FurtherCall("timesteps in float16", (half,), _reader(request, places), task)
 
 
 def _depends_on_length(task: FunctionTask, request: ValueRequest) -> bool:
@@ -176,49 +174,48 @@ def _depends_on_length(task: FunctionTask, request: ValueRequest) -> bool:
     return not np.array_equal(shorter, longer[: few.size])
 
 
-def _half_precision_calls(task: FunctionTask, what: str) -> Iterator[_Call]:
+def _half_precision_calls(
+    task: FunctionTask, what: str, accepts: Callable[[Loaded], list[ValueSubject]]
+) -> Iterator[FurtherCall]:
     """Yield calls in half precision, and one in float32 after them."""
-    halves = [replace(task, dtype=dtype) for dtype in ("float16", "bfloat16")]
-    for half in halves:
-        yield f"{what} in {half.dtype}", (half,), task
-    yield f"{what} in float32 after half precision", (task,), halves[-1]
+    for dtype in ("float16", "bfloat16"):
+        half = replace(task, dtype=dtype)
+        yield FurtherCall(f"{what} in {dtype}", (half,), accepts, task)
+    yield FurtherCall(f"{what} in float32 after half precision", (task,), accepts, half)
 
 
-def _calls_of_scores(task: FunctionTask, _: ValueRequest) -> Iterator[_Call]:
+def _calls_of_scores(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
     """Yield calls with batches of scores, half precision, and few queries as in decoding."""
-    length, half, heads = task.length, task.length // 2, task.settings.get("heads", 1)
-    tasks = {"two sequences": replace(task, sequences=2)}
-    if not task.sides:
-        later = task.places + _LATER_START
-        tasks = {
-            f"the last query of {length}": replace(task, queries=1),
-            f"the last {half} queries of {length}": replace(task, queries=half),
-            f"{half} positions": _task_at(task, task.places[:half]),
-            f"positions from {later[0]} on": _task_at(task, later),
-            **tasks,
-        }
-        if 1 < heads <= min(_MOST_SQUARE, task.places.size):
-            square = replace(_task_at(task, task.places[:heads]), sequences=heads)
-            tasks["equal numbers of sequences, positions and heads"] = square
-    yield from ((text, (changed,), task) for text, changed in tasks.items())
-    yield from _half_precision_calls(task, "scores")
+    both, heads = {"two sequences": replace(task, sequences=2)}, task.settings.get("heads", 1)
+    tasks = both if task.sides else _tasks_of_scores(task) | both
+    if not task.sides and 1 < heads <= min(_MOST_SQUARE, task.places.size):
+        square = replace(_task_at(task, task.places[:heads]), sequences=heads)
+        tasks["equal numbers of sequences, positions and heads"] = square
+    for text, changed in tasks.items():
+        accepts = _reader(request, *[changed.places] * changed.sequences)
+        yield FurtherCall(text, (changed,), accepts, task)
+    yield from _half_precision_calls(task, "scores", _reader(request))
 
 
-def _calls_of_buckets(task: FunctionTask, _: ValueRequest) -> Iterator[_Call]:
+def _tasks_of_scores(task: FunctionTask) -> dict[str, FunctionTask]:
+    """Return calls with fewer queries, fewer positions, and later ones, by their texts."""
+    length, half, later = task.length, task.length // 2, task.places + _LATER_START
+    return {
+        f"the last query of {length}": replace(task, queries=1),
+        f"the last {half} queries of {length}": replace(task, queries=half),
+        f"{half} positions": _task_at(task, task.places[:half]),
+        f"positions from {later[0]} on": _task_at(task, later),
+    }
+
+
+def _calls_of_buckets(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:
     """Yield the call with a matrix (queries, keys) of relative positions, as in attention."""
     if task.sides or task.places.size <= _ROWS:
         return
     keys = task.places.size - _ROWS + 1
     rows = [task.places[_ROWS - 1 - query :][:keys] for query in range(_ROWS)]
-    yield "a matrix of queries and keys", (replace(task, places=np.stack(rows)),), task
-
-
-_CALLS_OF: Mapping[str, Callable[[FunctionTask, ValueRequest], Iterator[_Call]]] = {
-    "rows": _calls_of_rows,
-    "scores": _calls_of_scores,
-    "buckets": _calls_of_buckets,
-}
-"""The calls for each form of values."""
+    matrix = (replace(task, places=np.stack(rows)),)
+    yield FurtherCall("a matrix of queries and keys", matrix, _reader(request, *rows), task)
 
 
 def _calls_after_fewer(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:

@@ -200,7 +200,8 @@ def swin_v2(
         "names a file with the tensors mlp.0.weight, mlp.0.bias, mlp.2.weight and mlp.2.bias. "
         "weights=FILE:PREFIX names these tensors in a checkpoint. The other learned "
         "parameters are c and threshold (|L_multiplier · L| in the code); --set sets them. Without "
-        "a file, the weights are random, from normal(0, 0.3). posenc computes the network in float64."
+        "a file, the weights are random, from normal(0, 0.3). posenc computes the network in "
+        "float64."
     ),
     weights=WeightsShape(
         "hidden",

@@ -497,7 +497,8 @@ def _with_scales(
     shares, errors = grown
     ways = [*_scale_parameters(places, shares, errors, names)]
     if len(shares) == _AXES_OF_VIDEO:
-        ways.append({"base_size": _sides_text(_cropped_sides(bound, places, shares, measured))})
+        crops = _cropped_sides(bound, places, shares, measured)
+        ways += [{"base_size": _sides_text(sides)} for sides in crops]
     for given in ways:
         if (found := bound.changed(_SCALE, **given)) is not None:
             yield found
@@ -551,14 +552,15 @@ def _sides_text(sides: Iterable[float]) -> str:
 
 def _cropped_sides(
     bound: _GridScheme, places: _GridPlaces, shares: Reals, measured: _GridRates
-) -> tuple[int, ...]:
-    """Return the base size whose crop spreads rows and columns like this."""
-    sides = []
+) -> Iterator[tuple[int, ...]]:
+    """Yield base sizes whose crop spreads rows and columns like this; it spans one whole side."""
+    ways = []
     first = _first_places(bound, places, measured)
     for start, share, side in zip(first[1:], shares[1:], places.grid[1:], strict=True):
         end = (start + share * (side - 1)) * side / max(side - 1, 1)
-        sides.append(round(end - start) + 2 * round(start))  # as much is cut off at the end
-    return tuple(sides)
+        whole = round(end - start) + 2 * round(start)  # as much is cut off at the end, or one more
+        ways.append([whole + more for more in (0, 1, -1) if whole + more > 0])
+    yield from itertools.product(*ways)
 
 
 def _first_places(bound: _GridScheme, places: _GridPlaces, measured: _GridRates) -> Reals:

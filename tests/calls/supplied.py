@@ -378,6 +378,7 @@ def bounded(x, positions, seq_len=None):
     return ids(x, positions)
 
 
+@untested("seq_len")
 def clamped(x, positions, seq_len=None):
     return ids(x, positions if seq_len is None else np.minimum(positions, seq_len - 1))
 
@@ -402,6 +403,7 @@ class TablesOfLength:
         return np.cos(angles), np.sin(angles)
 
 
+@untested("seq_len")
 class TablesOfRows(TablesOfLength):
     def __call__(self, x, seq_len=None):
         return super().__call__(x, seq_len and x.shape[-2])

@@ -10,6 +10,7 @@ import pytest
 
 from posenc_cli import frameworks
 from posenc_cli.calls import worker
+from posenc_cli.calls.onnx import Refused
 
 MLX = """
 import mlx.core as mx
@@ -254,11 +255,12 @@ def test_what_posenc_cannot_make_is_no_error_of_the_function(monkeypatch):
     row = frameworks.BY_NAME["jax"]._replace(module="numpy", make=fails)
     monkeypatch.setitem(frameworks.BY_NAME, "jax", row)
     given = {"dtype": "float32", "shape": [2], "broadcast": [2], "reshape": [2], "bytes": 8}
-    header = {"do": "call", "library": "jax", "arguments": [given], "named": {}}
-    with pytest.raises(RuntimeError) as error:
-        worker.ServedObject(lambda x: x).answer(header, bytearray(8))
-    told = worker.error_report(error.value)
-    assert told["error"] == "cannot be called by posenc (RuntimeError: no usable devices)"
+    header = {"library": "jax", "arguments": [given], "named": {}, "in_place": []}
+    with pytest.raises(Refused) as refused:
+        worker.call_function(lambda x: x, header, bytes(8))
+    assert str(refused.value) == (
+        "cannot be given arrays of jax here (RuntimeError: no usable devices)"
+    )
 
 
 @pytest.mark.long

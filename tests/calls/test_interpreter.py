@@ -18,7 +18,7 @@ from posenc_cli import frameworks, loading
 from posenc_cli.calls import interpreter, onnx
 from posenc_cli.calls.interpreter import chosen_python, worker_command
 from posenc_cli.errors import Unavailable
-from tests.processes import PATIENCE, answers_in, spawn
+from tests.processes import PATIENCE, spawn
 
 WORKER = Path(interpreter.__file__).with_name("worker.py")
 CODE = (Path(loading.__file__), Path(frameworks.__file__), Path(onnx.__file__), WORKER)
@@ -134,6 +134,13 @@ def test_a_program_that_is_no_python_is_the_environments_fault(text, words, scri
     assert hint.startswith("hint: save its values")
 
 
+def test_what_another_program_says_is_a_hint(script, call):
+    given = ("--impl", "./mine.py:f", "--python", str(script("echo no such option >&2; exit 1")))
+    _, _, err = call(*CHECK, *given)
+    (hint,) = err.splitlines()[1:]
+    assert hint.startswith("hint: it said: no such option; or save its values")
+
+
 @pytest.mark.long
 def test_a_function_runs_in_the_environment_that_is_active(script, call, tmp_path, monkeypatch):
     python = script(f"MARK=1 {OWN}", "virtual/bin/python")
@@ -174,7 +181,7 @@ def test_the_worker_needs_nothing_but_python_3_8():
     # Of posenc what has run before it there, and is imported where it serves functions here.
     beside = {"posenc_cli.frameworks", "posenc_cli.calls.onnx"}
     graphs = {"onnx", "onnxruntime"}
-    assert imported - sys.stdlib_module_names == {"numpy"} | beside | graphs
+    assert imported - sys.stdlib_module_names == {"numpy", "torch"} | beside | graphs
 
 
 @pytest.mark.slow
@@ -192,8 +199,8 @@ def test_other_pythons_run_the_worker(python, tmp_path):
         cwd=tmp_path,
         timeout=PATIENCE,
     )
-    hello, answer = answers_in(done.stdout)
-    assert hello == {}
+    hello, answer = map(json.loads, done.stdout.splitlines())
+    assert hello["python"].startswith("3.")
     assert answer["parameters"][0] == {
         "name": "s",
         "kind": "POSITIONAL_OR_KEYWORD",

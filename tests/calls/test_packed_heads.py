@@ -172,7 +172,7 @@ def test_heads_that_are_taken_for_rows_are_named(name, checked):
     status, document = checked(name)
     assert status == 1
     (why,) = document["diagnosis"]
-    assert why["cause"] == "position-offset"
+    assert why["cause"] == "axis"
     assert "get the rotation of other positions" in why["message"]
 
 

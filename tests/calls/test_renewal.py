@@ -66,8 +66,17 @@ def test_a_module_is_loaded_once_for_all_renewals(check):
 
 
 @pytest.mark.long
-def test_a_thread_that_a_copy_would_not_have_is_started_again(check):
-    found, loads = check("threading.Thread(target=threading.Event().wait, daemon=True).start()")
+@pytest.mark.parametrize(
+    "before",
+    [
+        "threading.Thread(target=threading.Event().wait, daemon=True).start()",
+        "kept = open(__file__)",
+        "import subprocess; other = subprocess.Popen(['sleep', '60'])",
+    ],
+    ids=["a thread", "an open file", "a child"],
+)
+def test_what_a_copy_would_not_have_or_would_share_is_loaded_again(before, check):
+    found, loads = check(before)
     assert found.ok
     assert loads > 1
 

@@ -34,7 +34,7 @@ WRONG = {
     "added_to_vectors": ("unknown", ""),
     "keys_left_in_packed_rows": ("no-rotation", "k: nothing rotates"),
     "offset_ignored_by_packed_heads": ("position-offset", "each call restarts at position 0"),
-    "third_heads_left": ("no-rotation", "heads 3, 6 are returned unrotated"),
+    "third_heads_left": ("no-rotation", "heads 3, 6, 9, 12 are returned unrotated"),
     "offset_ignored_by_stacked_heads": ("position-offset", "each call restarts at position 0"),
     "KeepsTheFirstCall": ("position-offset", ""),
     "FactorReturned": ("attention-factor", "1.25"),

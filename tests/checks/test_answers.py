@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from posenc_cli.calls.answers import Returned, table_rows
+from posenc_cli.calls.arrangements import Arrangement, surely_supported
+from posenc_cli.calls.call_form import CallForm
 from posenc_cli.calls.called_function import CalledFunction
 from posenc_cli.checks import queries_and_keys
 
@@ -49,6 +51,17 @@ def test_what_comes_after_queries_and_keys_is_left_out():
         read(results[:1])
     for returned in (results, results[:2]):
         assert [result.values[0, 0, 0, 0] for result in read(returned)] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("sequences", "places", "key_heads", "must"),
+    [(1, 1, 4, True), (2, 1, 4, False), (2, 2, 4, True), (1, 1, 2, False), (1, 1, 5, False)],
+)
+def test_a_function_surely_takes_what_is_no_more_than_the_form_it_takes(
+    sequences, places, key_heads, must
+):
+    form = CallForm((), "numpy", 8, axes="bnhd")
+    assert surely_supported(Arrangement(form, sequences, places, 5, 4, key_heads), form) == must
 
 
 def of_q_or_k(factors, positions):

@@ -417,7 +417,7 @@ def first_biased(scores):
         ("alibi", added_from_the_first_key, "the last query of 64"),
         ("alibi", ScoresOfFirstCall, "64 positions after a first call for 32"),
         ("sinusoidal", TableOfFirstCall, "64 positions after a first call for 32"),
-        ("sinusoidal", RowsOfLastCall, "positions of int32"),
+        ("sinusoidal", RowsOfLastCall, "positions of int32 after rows in another order"),
     ],
 )
 def test_what_differs_in_a_wrong_call_is_named(scheme, function, call):

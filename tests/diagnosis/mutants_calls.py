@@ -169,7 +169,7 @@ def four_heads_by_tables(q, k, cos, sin, unsqueeze_dim=1):
     return y, other
 
 
-@mutant("position-offset", "rows of heads 2, 4, 6 get the rotation of other positions")
+@mutant("position-offset", "rows of heads 2, 4, 6, 8, 10, 12 get the rotation of other positions")
 def every_second_head_backward(q, k, cos, sin, unsqueeze_dim=1):
     results = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
     for y, back in zip(results, doubles.transformers(q, k, cos, -sin, unsqueeze_dim), strict=True):
@@ -208,7 +208,7 @@ def first_key_head(q, k, cos, sin, unsqueeze_dim=1):
     return doubles.transformers(q, k, cos, sin, unsqueeze_dim)[0], y
 
 
-@mutant("position-offset", "get the rotation of other positions")
+@mutant("axis", "get the rotation of other positions")
 def axes_by_length(x, cos, sin):
     axis = 2 if x.shape[1] == cos.shape[-2] else 1
     cos, sin = (np.expand_dims(t.reshape(-1, *t.shape[-2:]), axis) for t in (cos, sin))
@@ -247,7 +247,7 @@ def key_heads_reversed(q, k, cos, sin, unsqueeze_dim=1):
     return turned(q, cos, sin), turned(k, cos, sin)[:, ::-1]
 
 
-@mutant("unknown", "heads 2–6 are rotated differently from the other heads")
+@mutant("unknown", "heads 2–12 are rotated differently from the other heads")
 def a_base_for_each_head(q, k, positions):
     def one(x):
         heads = [
@@ -482,7 +482,7 @@ def start_ignored(q, k, start_pos=0):
     return doubles.mlx(q), doubles.mlx(k)
 
 
-@mutant("position-offset", "start_index places rows at other positions")
+@mutant("position-offset", "start_index is ignored")
 def start_index_beside_positions_ignored(inputs, start_index=0, positions=None):
     return doubles.keras_layer(inputs, 0, positions)
 
@@ -624,7 +624,7 @@ class LeftOnce:
         return cos, -sin if last > 70_000 and position_ids.max() == 63 else sin
 
 
-@mutant("no-rotation", "in some calls rows are returned unrotated")
+@mutant("axis", "get the rotation of other positions")
 def turned_by_heads(q, k, positions):
     """Axes of heads and rows confused."""
     if q.ndim < 3:

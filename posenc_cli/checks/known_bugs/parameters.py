@@ -13,7 +13,7 @@ from posenc_cli.checks.expected import Change, Expected
 from posenc_cli.checks.known_bugs.arrangement import renumbered
 from posenc_cli.checks.known_bugs.bug import GITHUB, BugCode, KnownBug, multiplied, wave_columns
 from posenc_cli.checks.measured import measured_bases
-from posenc_cli.formulas.alibi import SlopesRule, exact_slopes
+from posenc_cli.formulas.alibi import SlopesRule, exact_slopes, rules_of
 from posenc_cli.formulas.inverse import KNOWN_BASES
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.numerics.halves import HALVES, round_to_half
@@ -232,11 +232,17 @@ def _slope_rules(e: Expected) -> Iterator[Change]:
         yield _with_slopes(e, text, slopes, right)
 
 
-def _slopes_of_more_heads(e: Expected) -> Iterator[Change]:
-    """Yield changes to the slopes of some of more heads."""
+def _solved_slopes(e: Expected) -> Iterator[Change]:
+    """Yield changes to slopes with another largest bias, or to some slopes of more heads."""
     if (alibi := _alibi_slopes(e)) is None:
         return
     heads, bias, rule, right = alibi
+    if e.form == "slopes":
+        allowed = float(e.allowed(right)[0] / abs(right[0]))
+        for number, other, expected in rules_of(e.found.tolist(), allowed):
+            convention = "" if other == rule else f" --convention {other}"
+            text = f"these are the slopes of --max-bias {as_text(number)}{convention}"
+            yield _with_slopes(e, text, expected, right)
     power = 1 << (heads.bit_length() - 1)
     for more in _MORE_HEADS:
         if more > heads and not power < heads < more == 2 * power:
@@ -271,7 +277,7 @@ BUGS = (
     ),
     KnownBug(
         BugCode.SLOPES,
-        _slopes_of_more_heads,
+        _solved_slopes,
         "use the slopes that posenc alibi-slopes prints",
         f"{GITHUB}NVIDIA/TensorRT-LLM/pull/1611",
         ("slopes", "scores"),
