@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 HOW = (
     "Each row compares two cases: it divides the time of the first by the time of the second "
-    "(column “compared with”). Unless the row says otherwise, the tables are rotary tables of {rows} × {dim} in float32. "
+    "(column “compared with”). Unless the row says otherwise, the tables are rotary tables of "
+    "{rows} × {dim} in float32. "
     "`posenc.encode` computes them in one process, and posenc chooses the number of threads. "
     "ALiBi's scores have 8 heads and {context} positions. Tables with 2, 8 and 16 columns have the "
     "same number of values as the table with {dim} columns."
