@@ -123,7 +123,7 @@ def test_numbers_in_an_array_of_objects_are_read():
 def test_a_function_that_loses_rows_in_long_calls_ends_a_check_in_one_line():
     def rotate(x, positions):
         turned, _ = posenc.rotate(x, x, positions, "rope", dim=16)
-        return turned[:-1] if len(x) > 3000 else turned
+        return turned[:-1] if len(x) > 1000 else turned
 
     with pytest.raises(ValueError, match=r"returned an array of shape \(\d+, 16\) for x of shape"):
         posenc.rope_check("rope", impl=rotate, dim=16)
