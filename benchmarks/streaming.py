@@ -33,9 +33,9 @@ HOW = (
     "posenc computes a float32 table of {rows} × {dim} and saves it on {place}, as `posenc "
     "generate` does. Each entry divides the time of posenc by the time to write the same number "
     "of zeros in blocks of 2^18 values. The goal is for two threads, which is the default for a "
-    "table of this size. The row “np.savetxt” divides the time of `np.savetxt(…, fmt='%.9g')`, "
-    "which writes a finished table, by the time of posenc. Its CSV file has {text_rows} × {dim} "
-    "values."
+    "table of this size. In the row “np.savetxt”, posenc computes and writes a CSV file of "
+    "{text_rows} × {dim} values. The entry divides the time of `np.savetxt(…, fmt='%.9g')`, which "
+    "only writes the values, by the time of posenc."
 )
 
 

@@ -219,9 +219,9 @@ def _sandwich_bases(xp: Any, similarity: Any, where: Any, dim: int, first: int) 
     formula="bias_h(i, j) = −r1_h · ln(1 + r2_h · |i − j|)",
     convention=(
         "The authors' code calls r1 bias_p and r2 bias_a, and initializes r1 uniformly from 0 to 2 "
-        "and r2 uniformly from 0 to 1. The defaults are the means. The code keeps r1 and r2 at "
-        "0.01 or more. For keys after the query, the code uses the bias 0, which a causal mask "
-        "hides."
+        "and r2 uniformly from 0 to 1. The defaults are the means of these ranges. The code keeps "
+        "r1 and r2 at 0.01 or more. For keys after the query, the code uses the bias 0, which a "
+        "causal mask hides."
     ),
     inverse=partial(_fitted_kernels, penalty=lambda xp, d, r2: xp.log1p(r2 * d), second=_log_scale),
 )
@@ -249,8 +249,8 @@ def kerple_log(
     convention=(
         "With r2 = 1 and ALiBi's slopes as r1, the bias is ALiBi's. The authors' code calls r1 "
         "bias_a and r2 bias_p, and initializes r1 uniformly from 0 to 1 and r2 uniformly from 0 to "
-        "2. The defaults are the means. The code keeps r1 and r2 at 0.01 or more. For keys after "
-        "the query, the code uses the bias 0, which a causal mask hides."
+        "2. The defaults are the means of these ranges. The code keeps r1 and r2 at 0.01 or more. "
+        "For keys after the query, the code uses the bias 0, which a causal mask hides."
     ),
     inverse=partial(_fitted_kernels, penalty=lambda _xp, d, r2: d**r2, second=_power),
 )

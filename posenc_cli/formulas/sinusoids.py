@@ -210,8 +210,8 @@ def timestep(
         "The default shifts are those of the authors' code for text, which uses normalize=false. "
         "For speech, the code uses max_global_shift=60 max_global_scaling=1.1 freq_scale=30. "
         "Shifts and scaling apply only with training=true. In the authors' code, each sequence of "
-        "a batch gets different random numbers. Here, the seed sets the random numbers of one "
-        "sequence."
+        "a batch gets different random numbers. posenc computes one sequence, and the seed sets "
+        "its random numbers."
     ),
     inverse=no_guesses,
 )

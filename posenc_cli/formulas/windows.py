@@ -195,8 +195,9 @@ def swin_v2(
     ),
     convention=(
         "For queries up to the threshold, the score depends only on the distance. For later "
-        "queries, the score also depends on the query's position. In the authors' code, keys "
-        "after the query get the score of their distance, which a causal mask hides. weights=FILE "
+        "queries, the score also depends on the query's position. In the authors' code, a key "
+        "after the query gets the same score as a key at the same distance before it; a causal "
+        "mask hides it. weights=FILE "
         "names a file with the tensors mlp.0.weight, mlp.0.bias, mlp.2.weight and mlp.2.bias. "
         "weights=FILE:PREFIX names these tensors in a checkpoint. The other learned "
         "parameters are c and threshold (|L_multiplier · L| in the code); --set sets them. Without "

@@ -93,8 +93,8 @@ def explain(
 ) -> int:
     """Explain a Hugging Face config, value by value.
 
-    posenc shows each value and its key. If the last part of the key is the parameter's own name,
-    posenc leaves it out: factor comes from rope_scaling, not from rope_scaling.factor.
+    posenc shows each value and its source, which is a key of the config or a default. The source
+    "rope_scaling" of factor is short for rope_scaling.factor.
 
     posenc reads a config as transformers 5 does. It warns about keys that transformers ignores, and
     about defaults that transformers uses. posenc reads a GGUF file as llama.cpp does. DEFAULT marks

@@ -131,7 +131,7 @@ def identify(
     identify the array, and the status is 1.
 
     FILE can also be a checkpoint: a folder, an index, or a .safetensors or .npz file with several
-    tensors. posenc then lists the tensors whose names and shapes show that they hold positions.
+    tensors. posenc then lists the tensors whose names and shapes suggest that they hold positions.
 
     Examples:
       posenc identify dump.npy

@@ -104,7 +104,10 @@ class SubjectOptions(OptionGroup):
         option(
             "--python",
             metavar="PATH",
-            help="the Python that runs --impl [default: the active environment's, else posenc's]",
+            help=(
+                "the Python that runs --impl [default: the Python of the active environment, if"
+                " there is one; otherwise posenc's]"
+            ),
         ),
     ] = None
 
@@ -220,8 +223,8 @@ def rope_check(
     values. --tol float16 and --tol bfloat16 accept values that were rounded to that format. A
     number is the largest absolute error.
 
-    With --tol bfloat16, posenc does not detect errors smaller than one rounding to bfloat16 (0.4%).
-    For example, an attention factor that is 0.3% too large passes.
+    With --tol bfloat16, posenc does not detect relative errors below 0.4%, because rounding to
+    bfloat16 alone can cause them. For example, an attention factor that is 0.3% too large passes.
 
     Examples:
       posenc rope-check -m llama-3-8b --tables cos.npy sin.npy
