@@ -88,15 +88,15 @@ some position always fits."""
 _FALLING = 0.05
 """Extra cost of falling positions for a sinusoidal matrix; Transformer-XL's rows, which count back,
 do not pay it."""
-_TESTS_BETWEEN, _BY_CHANCE = 64, 1e-3
-"""Test positions between whole ones, and the largest accepted probability that all rows of a table
-are at whole positions by chance."""
 _UNUSUAL = 0.5
 """Extra cost of fractional or fast falling positions for a rotary table: timesteps of diffusion
 models are likelier."""
 _UNWRITTEN, _WRITTEN = 2.0, 10**4
 """Extra cost of positions whose denominator exceeds the second number: nobody writes such
 fractions."""
+_TESTS_BETWEEN, _BY_CHANCE = 64, 1e-3
+"""Test positions between whole ones, and the largest accepted probability that all rows of a table
+are at whole positions by chance."""
 _LEAST_STEP = 0.01
 """Smallest step from row to row, in positions; its reciprocal is the largest."""
 _LOOKED_UP = 2.5
@@ -551,16 +551,16 @@ class SampledPositions(Record):
         return max(int(self.positions.max()) // self.denominator, 0) + 1
 
     @property
-    def unusual(self) -> bool:
-        """Whether positions are fractional, or fall by more than 1 per row."""
-        falls = self.positions[-1] < self.positions[0]
-        return self.denominator > 1 or bool(falls and np.ptp(self.positions) >= self.positions.size)
-
-    @property
     def scaled(self) -> bool:
         """Whether all positions are multiples of a step below 1, as after linear RoPE scaling."""
         step = int(self.positions[1] - self.positions[0]) if self.positions.size > 1 else 1
         return abs(step) < self.denominator and not (self.positions % step).any()
+
+    @property
+    def unusual(self) -> bool:
+        """Whether positions are fractional, or fall by more than 1 per row."""
+        falls = self.positions[-1] < self.positions[0]
+        return self.denominator > 1 or bool(falls and np.ptp(self.positions) >= self.positions.size)
 
 
 def _row_positions(
