@@ -340,5 +340,4 @@ def moved_heads(e: Expected) -> tuple[str, Integers, NumberArray] | None:
 
 def count_nonfinite(e: Expected) -> int:
     """Count the compared values that are NaN or infinite."""
-    parts = blocks_of(e)
-    return sum(int(np.count_nonzero(~(np.isfinite(p.found) | p.absent))) for p in parts)
+    return sum(int(np.count_nonzero(~(np.isfinite(p.found) | p.absent))) for p in blocks_of(e))

@@ -230,29 +230,36 @@ def _differences(e: Expected) -> tuple[int, WorstValue | None, list[Flags]]:
         allowed = part.tolerated(right)
         found = np.asarray(part.found, np.float64)
         same = (found == right) | (np.isnan(found) & np.isnan(right)) | part.absent
-        errors = np.where(same, 0, found - right)
-        errors = np.abs(np.where(np.isnan(errors), np.inf, errors))
+        errors = np.abs(np.where(same, 0, found - right))
+        errors[np.isnan(errors)] = np.inf
         wrong = errors > allowed
         differing += int(wrong.sum())
         blocks.append(_flags_by_axis(wrong))
-        ratio = np.where(wrong, errors, -1.0) if wrong.any() else errors
-        index = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
+        farthest = int(np.argmax(np.where(wrong, errors, -1.0) if wrong.any() else errors))
+        index = np.unravel_index(farthest, errors.shape)
         size = bool(wrong[index]), float(errors[index])
         if size > largest:
             largest = size
-            limit = float(np.broadcast_to(allowed, right.shape)[index])
-            place = _place(part, index)
-            worst = WorstValue(place, float(right[index]), float(found[index]), limit)
-    by_axis = enumerate(zip(*blocks, strict=True))
+            worst = WorstValue(
+                at=_place(part, index),
+                expected=float(right[index]),
+                found=float(found[index]),
+                allowed=float(np.broadcast_to(allowed, right.shape)[index]),
+            )
     divided = 1 if e.form == "scores" else 0
-    marked = [np.concatenate(f) if axis == divided else np.any(f, axis=0) for axis, f in by_axis]
+    marked = [
+        np.concatenate(flags) if axis == divided else np.any(flags, axis=0)
+        for axis, flags in enumerate(zip(*blocks, strict=True))
+    ]
     return differing, worst, marked
 
 
 def _flags_by_axis(flags: Flags) -> list[Flags]:
     """Return which rows, columns … have a flag, for each axis."""
-    others = [tuple({*range(flags.ndim)} - {axis}) for axis in range(flags.ndim)]
-    return [np.asarray(flags.any(axis=axes)) for axes in others]
+    return [
+        np.asarray(flags.any(axis=tuple({*range(flags.ndim)} - {axis})))
+        for axis in range(flags.ndim)
+    ]
 
 
 def _places_by_axis(subject: ValueSubject, marked: list[Flags]) -> dict[str, str]:
