@@ -28,7 +28,7 @@ from posenc_cli.numerics.halves import CUT_BFLOAT16, round_to_half
 from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from posenc_cli.formulas.buckets import BucketRule
     from posenc_cli.formulas.parameters import Parameter
@@ -45,6 +45,8 @@ _ARITHMETIC = 4
 _LOOKED_UP = 4
 """Roundings of a row that is looked up, or computed in a step or two."""
 _UNIT_FLOAT32 = 2.0**-24
+_BLOCK = 1 << 20
+"""Values that are compared at a time."""
 _SAMPLED = {"rows": 40, "scores": 20, "buckets": 1 << 14}
 """Numbers of places at which a change is tried before it is compared everywhere, by form."""
 
@@ -98,9 +100,8 @@ class Expected(Record):
     ``parts``: places count 1/parts of a position. ``dtype`` is the subject's format. ``lookup``
     reads a learned table, ``other_tables`` returns the others in its file, by name. ``head`` is the
     head of the scores, None for all. ``vectors`` (n, d) are the inputs of the addition, and
-    ``slack`` is the error that this allows. ``rates`` maps
-    frequencies to others. ``rounding`` is a format to which values are known to be rounded.
-    ``gaps``: NaN in ``found`` is not compared.
+    ``slack`` is the error that this allows. ``rates`` maps frequencies to others. ``rounding`` is a
+    format to which values are known to be rounded. ``gaps``: NaN in ``found`` is not compared.
     """
 
     form: Form
@@ -377,6 +378,14 @@ class Expected(Record):
             return self
         rows = np.union1d(_rows_to_sample(self.places.at.size, most), np.asarray(wrong, np.int64))
         return self.at_places(rows, _rows_to_sample(self.places.keys.size, most))
+
+
+def blocks_of(e: Expected) -> Iterator[Expected]:
+    """Yield the reference at all of its places, in blocks."""
+    count = e.places.at.size
+    step = max(1, _BLOCK // max(1, e.found.size // max(1, count)))
+    for start in range(0, count, step):
+        yield e.at_places(slice(start, start + step))
 
 
 def _rows_to_sample(count: int, most: int) -> Integers:

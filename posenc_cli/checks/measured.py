@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.expected import Change, Expected
+from posenc_cli.checks.expected import Change, Expected, blocks_of
 from posenc_cli.formulas.inverse import snap
 from posenc_cli.inference.position_maps import unwrapped
 from posenc_cli.numerics.halves import COARSE, round_to_half
@@ -340,4 +340,4 @@ def moved_heads(e: Expected) -> tuple[str, Integers, NumberArray] | None:
 
 def count_nonfinite(e: Expected) -> int:
     """Count the compared values that are NaN or infinite."""
-    return int(np.count_nonzero(~(np.isfinite(e.found) | e.absent)))
+    return sum(int(np.count_nonzero(~(np.isfinite(p.found) | p.absent))) for p in blocks_of(e))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.checks.expected import blocks_of
 from posenc_cli.checks.known_bugs import arrangement, parameters, positions_and_values
 from posenc_cli.checks.known_bugs.bug import BugCode, KnownBug
 from posenc_cli.errors import PosencError
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 KNOWN_BUGS = (*arrangement.BUGS, *parameters.BUGS, *positions_and_values.BUGS)
 """Known bugs of encodings that do not rotate; the first of two that give the same values wins."""
 
-BLOCK = 1 << 20
-"""Values that are compared at a time."""
 _MOST_NAMED = 4
 """Most explanations that are reported; more mean that the subject is too small to tell."""
 
@@ -124,19 +123,12 @@ def _matches(e: Expected, change: Change) -> Flags:
     return np.zeros(e.found.shape, bool)
 
 
-def blocks_of(e: Expected) -> Iterator[Expected]:
-    """Yield the reference at all of its places, in blocks."""
-    count = e.places.at.size
-    step = max(1, BLOCK // max(1, e.found.size // max(1, count)))
-    for start in range(0, count, step):
-        yield e.at_places(slice(start, start + step))
-
-
-def fits_everywhere(e: Expected, change: Change) -> bool:
-    """Return whether a change gives every value of the subject, and has an effect."""
+def fits_everywhere(e: Expected, change: Change, *, after: Change | None = None) -> bool:
+    """Return whether a change, ``after`` undoing another, gives every value and has an effect."""
     changes = False
-    for part in blocks_of(e):
-        if not _matches(part, change).all():
+    for block in blocks_of(e):
+        part = block if after is None else _without_change(block, after)
+        if part is None or not _matches(part, change).all():
             return False
         changes = changes or _has_effect(part, change)
     return changes
@@ -157,8 +149,7 @@ def _pairs_of_bugs(e: Expected, part: Expected) -> Iterator[tuple[Explained, boo
             # Only the first may be of NaN, since it counts all values.
             if second.general or other.code is BugCode.NOT_A_NUMBER or bugs[0].code == bugs[1].code:
                 continue
-            whole = _without_change(e, first) if _matches(after, second).all() else None
-            if whole is not None and fits_everywhere(whole, second):
+            if _matches(after, second).all() and fits_everywhere(e, second, after=first):
                 yield (bugs[::-1] if first.rounding else bugs), first.general
 
 

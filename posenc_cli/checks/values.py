@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.checks.expected import blocks_of
 from posenc_cli.checks.known_bugs.bug import BugCode
 from posenc_cli.checks.measured import count_nonfinite
-from posenc_cli.checks.search import Explained, NamedBug, blocks_of, explanations
+from posenc_cli.checks.search import Explained, NamedBug, explanations
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace
@@ -132,9 +133,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
     began = time.perf_counter()
     e = subject.expected
     with np.errstate(all="ignore"):
-        differences, worst = _differences(e)
-        marked = _flags_by_axis(differences)
-        differing = int(differences.sum())
+        differing, worst, marked = _differences(e)
         wrong = bool(differing) or bool(subject.misfit)
         found_bugs = _explanations(subject, differing, marked) if wrong else []
     params = {name: value for name, value in e.params.items() if value is not None}
@@ -171,7 +170,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
 
 def is_right(subject: ValueSubject) -> bool:
     """Return whether a subject has the reference's values and shape."""
-    return not (subject.misfit or _differences(subject.expected)[0].any())
+    return not (subject.misfit or _differences(subject.expected)[0])
 
 
 def _explanations(subject: ValueSubject, differing: int, marked: list[Flags]) -> list[Explained]:
@@ -222,34 +221,45 @@ def _random_weights(e: Expected) -> list[str]:
     return [] if text is None else [f"the reference has {text} (--set weights=FILE reads a table)"]
 
 
-def _differences(e: Expected) -> tuple[Flags, WorstValue | None]:
-    """Return which values differ, and the one that differs most."""
-    flags = [np.zeros_like(e.found[:, :0] if e.form == "scores" else e.found[:0], bool)]
-    largest, worst = (False, -1.0), None
+def _differences(e: Expected) -> tuple[int, WorstValue | None, list[Flags]]:
+    """Return how many values differ, the one that differs most, and flags of each axis."""
+    blocks: list[list[Flags]] = []
+    differing, largest, worst = 0, (False, -1.0), None
     for part in blocks_of(e):
         right = part.right()
         allowed = part.tolerated(right)
         found = np.asarray(part.found, np.float64)
         same = (found == right) | (np.isnan(found) & np.isnan(right)) | part.absent
-        errors = np.where(same, 0, found - right)
-        errors = np.abs(np.where(np.isnan(errors), np.inf, errors))
+        errors = np.abs(np.where(same, 0, found - right))
+        errors[np.isnan(errors)] = np.inf
         wrong = errors > allowed
-        flags.append(wrong)
-        ratio = np.where(wrong, errors, -1.0) if wrong.any() else errors
-        index = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
+        differing += int(wrong.sum())
+        blocks.append(_flags_by_axis(wrong))
+        farthest = int(np.argmax(np.where(wrong, errors, -1.0) if wrong.any() else errors))
+        index = np.unravel_index(farthest, errors.shape)
         size = bool(wrong[index]), float(errors[index])
         if size > largest:
             largest = size
-            limit = float(np.broadcast_to(allowed, right.shape)[index])
-            place = _place(part, index)
-            worst = WorstValue(place, float(right[index]), float(found[index]), limit)
-    return np.concatenate(flags, axis=1 if e.form == "scores" else 0), worst
+            worst = WorstValue(
+                at=_place(part, index),
+                expected=float(right[index]),
+                found=float(found[index]),
+                allowed=float(np.broadcast_to(allowed, right.shape)[index]),
+            )
+    divided = 1 if e.form == "scores" else 0
+    marked = [
+        np.concatenate(flags) if axis == divided else np.any(flags, axis=0)
+        for axis, flags in enumerate(zip(*blocks, strict=True))
+    ]
+    return differing, worst, marked
 
 
 def _flags_by_axis(flags: Flags) -> list[Flags]:
     """Return which rows, columns … have a flag, for each axis."""
-    others = [tuple({*range(flags.ndim)} - {axis}) for axis in range(flags.ndim)]
-    return [np.asarray(flags.any(axis=axes)) for axes in others]
+    return [
+        np.asarray(flags.any(axis=tuple({*range(flags.ndim)} - {axis})))
+        for axis in range(flags.ndim)
+    ]
 
 
 def _places_by_axis(subject: ValueSubject, marked: list[Flags]) -> dict[str, str]:

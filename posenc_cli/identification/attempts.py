@@ -32,12 +32,9 @@ from posenc_cli.identification.biases import (
     slope_hypotheses,
     try_scores,
 )
-from posenc_cli.identification.grids import MOST_PLACES, grid_hypotheses
+from posenc_cli.identification.grids import MOST_PLACES, grid_hypotheses, parts_of_rows
 from posenc_cli.identification.other_matrices import row_hypotheses
-from posenc_cli.identification.readings import (
-    certain_forms,
-    periods_read,
-)
+from posenc_cli.identification.readings import certain_forms, periods_read
 from posenc_cli.identification.waves import (
     angle_hypotheses,
     fallback_hypotheses,
@@ -114,6 +111,12 @@ class Attempt(Record):
     evidence: Evidence
     profile: BiasProfile | None = None
 
+    @property
+    def is_near(self) -> bool:
+        """Whether most rows fit, or no error is as large as the values: those of zeros are."""
+        largest = max(float(np.abs(sample).max()) for sample in self.evidence.sample)
+        return self.trial.fits_most or self.trial.sample.residual < largest
+
     def census(self) -> Census | None:
         """Compare all entries with the hypothesis; None if that is impossible."""
         if self.profile is not None:
@@ -152,10 +155,7 @@ def _attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     if len(evidence.shape) > 2:
         return _cube_attempts(evidence, notes)
     attempts = _matrix_attempts(evidence)
-    if evidence.blank_rows == (0,) and not any(attempt.trial.fits for attempt in attempts):
-        rest = replace(
-            evidence, arrays=tuple(a[1:] for a in evidence.arrays), skipped=evidence.skipped + 1
-        )
+    for rest in () if any(attempt.trial.fits for attempt in attempts) else parts_of_rows(evidence):
         without = _matrix_attempts(rest)
         if without and without[0].trial.fits:
             return without
@@ -231,9 +231,9 @@ def _wave_and_row_attempts(evidence: Evidence) -> list[Attempt]:
         for likely, group in groups:
             if not likely and any(_is_certain(attempt.trial) for attempt in attempts):
                 return attempts
-            more = OTHER_READINGS if _is_settled(attempts) else MORE_TRIALS
+            more = OTHER_READINGS if any(a.trial.settled for a in attempts) else MORE_TRIALS
             attempts += _attempt_all(group, evidence, ordered=True, more=more)
-        if _is_settled(attempts):
+        if any(attempt.trial.settled for attempt in attempts):
             break  # dimension pairs explain it; single columns do not
     return attempts
 
@@ -241,11 +241,6 @@ def _wave_and_row_attempts(evidence: Evidence) -> list[Attempt]:
 def _is_certain(trial: Trial) -> bool:
     """Return whether a common rule gives every value of the sample."""
     return trial.fits and trial.equal == 1 and trial.hypothesis.cost <= _CERTAIN
-
-
-def _is_settled(attempts: Sequence[Attempt]) -> bool:
-    """Return whether something fits without needing both a fitted number and a tolerance."""
-    return any(attempt.trial.settled for attempt in attempts)
 
 
 def _hypotheses_of_parts(evidence: Evidence) -> Iterator[Hypothesis]:

@@ -87,7 +87,6 @@ def bias_hypotheses(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypoth
 
 
 def _hypothesis(scheme: Scheme, guess: Guess, profile: BiasProfile) -> Hypothesis:
-    head = 0 if profile.single and guess.head is None else guess.head
     return Hypothesis(
         scheme.name,
         guess.params,
@@ -97,7 +96,7 @@ def _hypothesis(scheme: Scheme, guess: Guess, profile: BiasProfile) -> Hypothesi
         hidden=guess.hidden,
         notes=guess.notes,
         uncertainty=guess.uncertainty,
-        head=head,
+        head=0 if profile.single and guess.head is None else guess.head,
         multiplier=guess.multiplier,
     )
 
@@ -408,9 +407,8 @@ def score_census(trial: Trial, profile: BiasProfile, evidence: Evidence) -> Cens
         scores[:, np.searchsorted(indices, profile.indices)] = trial.read_off
         limits = np.full(scores.shape, trial.sample.residual + 1e-30)
     expected = scores, limits, trial.rounded, _mask_of(evidence, profile)
-    blocks = _score_blocks(evidence, profile)
-    parts = (_compare_queries(evidence, profile, expected, block) for block in blocks)
-    total = reduce(Census.followed_by, parts)
+    compare = partial(_compare_queries, evidence, profile, expected)
+    total = reduce(Census.followed_by, map(compare, _score_blocks(evidence, profile)))
     return replace(total, queries=None if profile.single else profile.queries)
 
 
@@ -461,16 +459,14 @@ def _compare_queries(
     if profile.causal:
         predicted[offsets > 0] = 0.0
         hidden |= (offsets > 0) & (cells == 0)
-    cells[hidden] = 0.0
-    predicted[hidden] = 0.0
+    cells[hidden] = predicted[hidden] = 0.0
     rows = head * profile.queries + queries
     part = compare_rows(cells, predicted, lambda: allowed, rows, rounded, quantum=evidence.quantum)
-    on_grid = evidence.on_grid(np.where(hidden, 0.0, stored))
     count = int(hidden.sum())
     return replace(
         part,
         cells=part.cells - count,
         equal=part.equal - count,
         hidden=count,
-        on_grid=on_grid,
+        on_grid=evidence.on_grid(np.where(hidden, 0.0, stored)),
     )

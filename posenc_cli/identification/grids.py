@@ -657,3 +657,25 @@ def _drawn_bases(view: View, cos: float, limit: float) -> list[float]:
     steep = other if view.function else np.ones(cells.size)
     with np.errstate(all="ignore"):
         return bases_of_pairs(np.abs(np.angle(points) / cos), limit / np.abs(steep * cos))
+
+
+def parts_of_rows(evidence: Evidence) -> Iterator[Evidence]:
+    """Yield the rows without those of tokens that are not on a grid: zeros, or unrotated.
+
+    Flux has the rows of its text before an image, and Llama 4 that of a class token after it.
+    """
+    if evidence.blank_rows == (0,):
+        arrays = tuple(array[1:] for array in evidence.arrays)
+        yield replace(evidence, arrays=arrays, skipped=evidence.skipped + 1)
+    ways = ((1, 1, "after"), (-1, 0, "before")) if evidence.count <= MOST_PLACES else ()
+    for step, own, side in ways:  # the first place of a grid is unrotated, too
+        ends = [array[::step] for array in evidence.arrays]
+        still = [(end == end[0]).all(axis=1) & np.isin(end[0], (0, 1)).all() for end in ends]
+        count = int(np.argmin(np.all(still, axis=0))) - own
+        if count > 0:
+            yield replace(
+                evidence,
+                arrays=tuple(end[count:][::step] for end in ends),
+                skipped=evidence.skipped + count * own,
+                forms=(*evidence.forms, f"{side} {count} unrotated row{'s' * (count > 1)}"),
+            )

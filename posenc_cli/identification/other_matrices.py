@@ -120,8 +120,9 @@ def _binary_hypotheses(values: RealRows, rows: Integers, dim: int) -> Iterator[H
         # evenly.
         first, step, count = common_line(positions, rows)
         if step and count > _EVENLY * rows.size:
-            even = first + step * rows
-            yield Hypothesis("binary", {"dim": dim, "order": order}, (None,), even, cost=1.0)
+            yield Hypothesis(
+                "binary", {"dim": dim, "order": order}, (None,), first + step * rows, cost=1.0
+            )
 
 
 @lru_cache(maxsize=64)
@@ -160,9 +161,8 @@ def _drawn_table_hypotheses(evidence: Evidence, values: RealRows, dim: int) -> I
             short = 0.02 if abs(std / 0.02 - 1) <= limit + 1e-12 else float(f"{std:.4g}")
             length = first + step * (count - 1) + 1
             given = {"dim": dim, "seed": seed, "max_len": max(512, length), "std": short}
-            positions = first + step * (rows - rows[0])
             # A match is not accidental, but only posenc draws these numbers.
-            yield Hypothesis("learned", given, (None,), positions, cost=2.0)
+            yield Hypothesis("learned", given, (None,), first + step * (rows - rows[0]), cost=2.0)
             if short == 0.02 and count % 2 and count > 1 and step == 1:
                 reach = (count - 1) // 2
                 farthest = first + reach

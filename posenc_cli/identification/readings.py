@@ -52,10 +52,10 @@ class View(Record):
     """Pairs read from the rows of the sample: cos + i·sin, divided by their size.
 
     ``pairs`` have the shape (rows, pairs). ``kind`` says whether the columns are those of a rotary
-    table or of a sinusoidal matrix, and ``tables`` or ``columns`` which. ``layout``
-    says how full tables repeat their values. If sizes change, ``growth`` is d ln|z|/d row of each
-    pair, and ln|z| at row 0. If only one function shows the waves, ``rates`` are theirs. If
-    ``function`` is set, pairs are its values without the other function.
+    table or of a sinusoidal matrix, and ``tables`` or ``columns`` which. ``layout`` says how full
+    tables repeat their values. If sizes change, ``growth`` is d ln|z|/d row of each pair, and ln|z|
+    at row 0. If only one function shows the waves, ``rates`` are theirs. If ``function`` is set,
+    pairs are its values without the other function.
     """
 
     kind: Literal["rotary", "sinusoidal"]

@@ -283,9 +283,9 @@ def _sort_key(candidate: Candidate) -> tuple[bool, bool, bool]:
 
 
 def _distinct_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
-    """Return attempts without repetitions of the same result."""
+    """Return attempts without repetitions of the same result, and without those far away."""
     distinct: dict[object, Attempt] = {}
-    for attempt in attempts:
+    for attempt in (each for each in attempts if each.is_near):
         trial = attempt.trial
         hypothesis, scheme = trial.hypothesis, trial.bound.scheme.name
         shown = {k: v for k, v in trial.bound.params.items() if k not in hypothesis.hidden}

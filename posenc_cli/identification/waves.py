@@ -88,15 +88,15 @@ some position always fits."""
 _FALLING = 0.05
 """Extra cost of falling positions for a sinusoidal matrix; Transformer-XL's rows, which count back,
 do not pay it."""
-_TESTS_BETWEEN, _BY_CHANCE = 64, 1e-3
-"""Test positions between whole ones, and the largest accepted probability that all rows of a table
-are at whole positions by chance."""
 _UNUSUAL = 0.5
 """Extra cost of fractional or fast falling positions for a rotary table: timesteps of diffusion
 models are likelier."""
 _UNWRITTEN, _WRITTEN = 2.0, 10**4
 """Extra cost of positions whose denominator exceeds the second number: nobody writes such
 fractions."""
+_TESTS_BETWEEN, _BY_CHANCE = 64, 1e-3
+"""Test positions between whole ones, and the largest accepted probability that all rows of a table
+are at whole positions by chance."""
 _LEAST_STEP = 0.01
 """Smallest step from row to row, in positions; its reciprocal is the largest."""
 _LOOKED_UP = 2.5
@@ -189,7 +189,7 @@ def _hypotheses_of_view(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
     """Yield hypotheses for one way to read the array, from the frequencies of its waves."""
     rounding = 2 * evidence.rounding
     rates = view.rates or rates_of(view.pairs, evidence.rows[: view.pairs.shape[0]], rounding)
-    if rates is None:
+    if rates is None or view.shares:  # shares are those of the axes of a grid
         return
     backward = bool(np.sign(rates.values).sum() < 0)
     if backward:
@@ -331,9 +331,8 @@ def _hidden_parameters(view: View, dim: int) -> tuple[str, ...]:
 
 def _is_damaged_line(positions: Integers, rows: Integers) -> bool:
     """Return whether most rows, but not all, are evenly spaced; the others are damaged."""
-    if rows.size < 3:
-        return False  # two rows are always on a line
-    return rows.size < 2 * common_line(positions, rows)[2] < 2 * rows.size
+    # Two rows are always on a line.
+    return 2 < rows.size < 2 * common_line(positions, rows)[2] < 2 * rows.size
 
 
 def _common_encodings(view: View, dim: int) -> Iterator[tuple[str, dict[str, Any], Reals, float]]:
@@ -346,8 +345,12 @@ def _common_encodings(view: View, dim: int) -> Iterator[tuple[str, dict[str, Any
     for proposal in proposals:
         spare = proposal.frequencies.size - view.count
         if spare == 0 or (spare > 0 and view.kind == "sinusoidal"):  # odd width: one has no pair
-            frequencies = proposal.frequencies[: view.count]
-            yield proposal.scheme, dict(proposal.given), frequencies, proposal.cost
+            yield (
+                proposal.scheme,
+                dict(proposal.given),
+                proposal.frequencies[: view.count],
+                proposal.cost,
+            )
 
 
 @lru_cache(maxsize=16)
@@ -551,16 +554,16 @@ class SampledPositions(Record):
         return max(int(self.positions.max()) // self.denominator, 0) + 1
 
     @property
-    def unusual(self) -> bool:
-        """Whether positions are fractional, or fall by more than 1 per row."""
-        falls = self.positions[-1] < self.positions[0]
-        return self.denominator > 1 or bool(falls and np.ptp(self.positions) >= self.positions.size)
-
-    @property
     def scaled(self) -> bool:
         """Whether all positions are multiples of a step below 1, as after linear RoPE scaling."""
         step = int(self.positions[1] - self.positions[0]) if self.positions.size > 1 else 1
         return abs(step) < self.denominator and not (self.positions % step).any()
+
+    @property
+    def unusual(self) -> bool:
+        """Whether positions are fractional, or fall by more than 1 per row."""
+        falls = self.positions[-1] < self.positions[0]
+        return self.denominator > 1 or bool(falls and np.ptp(self.positions) >= self.positions.size)
 
 
 def _row_positions(
@@ -647,8 +650,6 @@ def _sinusoidal_hypotheses(
     view: View, evidence: Evidence, rates: Rates, find: FindPositions, *, backward: bool
 ) -> Iterator[Hypothesis]:
     """Yield sinusoidal matrices with these rates, at the positions that their phases give."""
-    if view.shares:
-        return
     dim = evidence.shape[1]
     multiplier = _multiplier(view, evidence) if abs(view.amplitude - 1) > _ONE else 1.0
     proposals = sinusoidal_proposals(

@@ -12,6 +12,7 @@ from posenc_cli.formulas.buckets import RULES
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.positions import Positions
+from tests.memory import peak
 
 pytestmark = pytest.mark.long
 
@@ -171,3 +172,13 @@ def test_vectors_and_frequencies_pass_too():
     assert ValueCheck(catalogue.find("sinusoidal"), {"dim": 16}, vectors=both).report().ok
     for dtype in ("float32", "float64"):
         assert checked("sinusoidal", rates, kind="inv_freq", dtype=dtype, dim=16).ok
+
+
+def test_a_check_holds_no_flags_of_every_value():
+    peaks = []
+    for rows in (1 << 15, 1 << 16):
+        table = np.zeros((rows, 128), np.float32)
+        table[:, 1::2] = 1
+        subject = ValueCheck(catalogue.find("sinusoidal"), {"dim": 128}, file=stored(table))
+        peaks.append(peak(subject.report))
+    assert peaks[1] - peaks[0] < (1 << 15) * 128 / 4

@@ -199,6 +199,18 @@ def rescaled(rows, dim, factor):
     return single(twice(np.multiply.outer(np.arange(rows), ladder(dim // 2, base))))
 
 
+def after_text(axes, tokens=12):
+    """The ids of an image after those of text, which Flux leaves at 0."""
+    return [np.concatenate([np.zeros(tokens), axis]) for axis in axes]
+
+
+def llama_4(side, dim):
+    """transformers' Llama4VisionRotaryEmbedding: columns and rows from 1, a class token last."""
+    y, x = (axis + 1 for axis in places(side, side))
+    angles = angles_of((x, y), [dim // 4] * 2, 1e4)
+    return (np.exp(1j * np.pad(angles, [(0, 1), (0, 0)])).astype(np.complex64),)
+
+
 _FLUX = [np.zeros(54), *places(6, 9)]
 _FLUX2 = [*_FLUX, np.zeros(54)]
 _Z_IMAGE = [np.full(54, 33), *places(6, 9)]
@@ -216,6 +228,10 @@ TABLES = {
     "Flux, cosines": (
         cos_sin_twice(_FLUX, (8, 28, 28), 1e4)[:1], "rope-axial", {"sections": None},
     ),
+    "Flux, after text": (
+        cos_sin_twice(after_text(_FLUX), (8, 28, 28), 1e4), "rope-axial", {"grid": (1, 6, 9)},
+    ),
+    "Llama 4, before a class token": (llama_4(6, 32), "rope-axial", {"convention": "llama4"}),
     "Flux 2": (cos_sin_twice(_FLUX2, (16,) * 4, 2000.0), "rope-axial", {"convention": "flux2"}),
     "Qwen-Image": (turning(qwen_image(5, 8), (8, 28, 28), 1e4), "rope-axial", {"base": 1e4}),
     "Z-Image": (turning(_Z_IMAGE, (16, 24, 24), 256.0), "rope-axial", {"base": 256.0}),

@@ -7,6 +7,7 @@ import shlex
 import numpy as np
 import pytest
 
+from posenc_cli import encode
 from posenc_cli.identification.search import identify
 from posenc_cli.inference.evidence import Evidence
 from posenc_cli.positions import Positions
@@ -156,6 +157,14 @@ def test_rows_off_every_line_are_not_identified(how):
     if how == "repeated":
         table[77] = table[78]
     assert found_in(table) is None
+
+
+def test_no_scheme_as_far_away_as_zeros_is_named_as_the_nearest():
+    positions = np.random.default_rng(2).permutation(192)[:64].tolist()
+    given = {"factor": 32, "original_max_position_embeddings": 4096, "base": 150_000}
+    table = encode("rope-yarn", positions, dim=64, **given)
+    found = identify(Evidence.of_arrays(table)).candidates
+    assert all(each.residual < np.abs(table).max() for each in found)
 
 
 def test_falling_positions_are_written_as_they_are_read():

@@ -112,12 +112,7 @@ def _in_token_order(
 
 def renumbered(text: str, rule: Callable[[Expected, Integers, Integers], Integers]) -> Change:
     """Return a change of the rows of a learned table that pairs of tokens read."""
-
-    def make(e: Expected) -> NumberArray:
-        at, keys = (np.asarray(each, np.int64) for each in (e.places.at, e.places.keys))
-        return rule(e, at, keys)
-
-    return Change(text, make=make)
+    return Change(text, make=lambda e: rule(e, e.places.at, e.places.keys))
 
 
 def _window_numbers(e: Expected) -> Iterator[Change]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.expected import Change, Expected, ValuePlaces
+from posenc_cli.checks.expected import Change, Expected, ValuePlaces, blocks_of
 from posenc_cli.checks.known_bugs.bug import (
     GITHUB,
     BugCode,
@@ -111,7 +111,7 @@ def _padding_rows(e: Expected) -> Iterator[Change]:
 
 
 def _nothing_written(e: Expected) -> Iterator[Change]:
-    if not np.any(e.found, where=~e.absent):
+    if not any(np.any(part.found, where=~part.absent) for part in blocks_of(e)):
         added = e.vectors is not None
         text = "nothing is added to the vectors" if added else "all values are 0"
         yield multiplied(text, 0.0, code=BugCode.NOT_ADDED if added else "")
@@ -131,11 +131,8 @@ def _rounded_values(e: Expected) -> Iterator[Change]:
     """Yield roundings to half precision, if all values have that precision."""
     for half in COARSE:
         format_ = half.split()[0]
-        if (
-            format_ != e.dtype
-            and _is_half_precision(e.sample(), half)
-            and _is_half_precision(e, half)
-        ):
+        parts = (e.sample(), *blocks_of(e))
+        if format_ != e.dtype and all(_is_half_precision(part, half) for part in parts):
             cut = half == CUT_BFLOAT16
             how = "cut to bfloat16 (rounded toward zero)" if cut else f"rounded to {half}"
             keep = "keep the values in float32, or "
