@@ -309,7 +309,8 @@ def _subject_of_columns(
         reader = _full_reader(cos, sin, pairing, places)
         return SubjectRotation(places, pairing.pairs, dtype, roundings, pairing, reader)
 
-    repeated = _repeated_layout(cos, sin, places, parts=reference.content.blocks)
+    least = _MOST_PAIRS if width == 2 * reference.pairs else 1.0
+    repeated = _repeated_layout(cos, sin, places, parts=reference.content.blocks, least=least)
     if width == reference.pairs and (repeated is None or _pairs_occur_twice(reference, repeated)):
         notes.append("one column per pair: no layout to check")
         rotation = rotation_with(None)
@@ -404,25 +405,29 @@ def _as_slice(columns: tuple[int, ...]) -> slice | list[int]:
 
 
 def _repeated_layout(
-    cos: GivenRows, sin: GivenRows, places: PositionRows, *, parts: int = 1
+    cos: GivenRows, sin: GivenRows, places: PositionRows, *, parts: int, least: float
 ) -> Layout | None:
-    """Return the layout in which full tables repeat each value; None if neither or both fit."""
+    """Return the layout in which tables repeat at least this share of their pairs.
+
+    Return None if both layouts do so equally.
+    """
     width = cos.shape[1]
     if width % 2 or width < 4:
         return None
-    rows = places.sample()
-    fitting: list[Layout] = []
+    rows, parts = places.sample(), parts if width % (2 * parts) == 0 else 1
+    counts = []
     for layout in LAYOUTS:
-        pairing = ColumnPairing.named(
-            layout, width // 2, parts=parts if width % (2 * parts) == 0 else 1
-        )
+        pairing = ColumnPairing.named(layout, width // 2, parts=parts)
         first, second = list(pairing.first), list(pairing.second)
-        if all(
-            np.allclose(table[:, first], table[:, second], rtol=0, atol=1e-6, equal_nan=True)
+        same = [
+            np.isclose(table[:, first], table[:, second], rtol=0, atol=1e-6, equal_nan=True)
             for table in (cos[rows], sin[rows])
-        ):
-            fitting.append(layout)
-    return fitting[0] if len(fitting) == 1 else None
+        ]
+        counts.append(int(np.all(same, axis=(0, 1)).sum()))
+    best = int(np.argmax(counts))
+    if counts[0] == counts[1] or counts[best] < least * (width // 2):
+        return None
+    return LAYOUTS[best]
 
 
 def _pairs_occur_twice(reference: Reference, layout: Layout) -> bool:
@@ -505,6 +510,10 @@ def frequency_subject(
 
 _FIRST_ROWS = 48
 """Rows to compare before all of them."""
+
+_MOST_PAIRS = 7 / 8
+"""The share of pairs whose columns must be equal in full tables. A few wrong values do not hide
+their layout."""
 
 _UNEVEN = 0.05
 """Relative error of factors: tables in a half precision or in eight bits differ by this."""

@@ -156,6 +156,14 @@ def test_half_tables_of_twice_the_width_are_no_full_tables_whatever_their_base()
     assert cause.message == "the tables rotate 32 pairs (32 columns); the reference rotates 16"
 
 
+@pytest.mark.parametrize("wrong", [np.nan, 0.9])
+def test_one_wrong_value_does_not_hide_the_layout_of_full_tables(wrong):
+    cos, sin = (np.tile(part, (1, 2)) for part in tables_at(np.arange(300)))
+    cos[7, 5] = wrong
+    (cause,) = causes_of(cos, sin, rope.reference("rope", dim=32, layout="interleaved"))
+    assert "in pair 5 of 16 at position 7" in f"{cause.message}, {cause.evidence}"
+
+
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("rows", [15, 700])
 @pytest.mark.parametrize("twice", [False, True])
