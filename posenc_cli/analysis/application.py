@@ -66,8 +66,7 @@ class AppliedEncoding(Record):
             )
         part = replace(part, positions=positions)
         # With a framework's arithmetic, the tables are in the format of the result.
-        stored = FLOAT64 if arithmetic == "exact" else dtype
-        request = part.requests(Precision.of(stored, None))[0]
+        request = part.requests(Precision.of(FLOAT64 if arithmetic == "exact" else dtype, None))[0]
         plan = request.plan()
         _check_columns(request, columns, name)
         engine = part.engine(plan, arithmetic=arithmetic)

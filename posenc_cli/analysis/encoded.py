@@ -120,8 +120,11 @@ def wavelengths_of(waves: Waves) -> Reals:
 
 def wavelengths(frequencies: Iterable[Decimal]) -> Reals:
     """Return 2π / frequency, rounded once; infinite for 0. Shape: (frequencies,)."""
-    turn = exact.pi * 2
-    return np.array([float(turn / speed) if speed else math.inf for speed in frequencies])
+    speeds = [*frequencies]
+    lengths = exact.pi * 2 / exact.asarray([speed or 1 for speed in speeds])
+    return np.array(
+        [float(a) if speed else math.inf for a, speed in zip(lengths, speeds, strict=True)]
+    )
 
 
 def _joined(blocks: Iterable[StoredRows], columns: Sequence[int]) -> StoredRows:

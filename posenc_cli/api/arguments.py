@@ -59,9 +59,13 @@ class ModelEncoding(Record):
     def of(cls, resolved: Resolved, *, name: str, layer_type: str | None) -> ModelEncoding:
         """Return the encoding of the layers of one type, or of all layers if they have the same."""
         layers: Layers = resolved.layer(layer_type)
-        origin = {"config": name} | ({"layer_type": layer_type} if layer_type else {})
         choice = choice_of_layers(
-            resolved, {}, name=name, layer_type=layer_type, origin=origin, positions=None
+            resolved,
+            {},
+            name=name,
+            layer_type=layer_type,
+            origin={"config": name} | ({"layer_type": layer_type} if layer_type else {}),
+            positions=None,
         )
         return cls(
             *(layers.scheme, layers.params, layers.derived, layers.layer_type),

@@ -101,14 +101,14 @@ def _check_out(out: NDArray[Any], shape: tuple[int, ...], form: DType) -> None:
 def array_like(values: NumberArray, like: Any, form: DType | None = None) -> Any:
     """Return a NumPy array as an array of the framework of ``like``, on its device.
 
-    With ``form`` bfloat16, ``values`` holds the bits. If ``like`` is not an array of a framework,
-    the array stays NumPy's.
+    With ``form`` bfloat16, ``values`` holds the bits; they stay so without ``like``. If ``like`` is
+    not an array of a framework, the array stays NumPy's.
 
     Raises: ArgumentError if the framework has no such format.
     """
     framework = framework_of(like)
     if framework is None or framework.name == "numpy":
-        return values.view(like.dtype) if form is BFLOAT16 else values
+        return values if like is None or form is not BFLOAT16 else values.view(like.dtype)
     name = values.dtype.name if form is None else form.name
     try:
         return made_array(framework, values, name, like)

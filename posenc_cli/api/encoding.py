@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from math import lcm
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast, overload
 
 import numpy as np
 
@@ -55,6 +55,10 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Reals, StoredArray
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.positions import Positions
+
+
+_FEW_ROWS = 64
+"""Up to this many rows, two tables at once take half the time of each by itself, even if copied."""
 
 
 class Tables(NamedTuple, Generic[ArrayLike]):
@@ -134,10 +138,10 @@ def encode(
     """
     precision = _precision(format_of_result(dtype, like, out), round_to)
     given = None if positions is None else GivenPositions.of(positions)
-    choice, (plan,) = _planned(
-        encoding, given.positions if given else None, parameters, precision, (table,), head=head
+    choice, request = _requested(
+        encoding, given.positions if given else None, parameters, precision, table, head=head
     )
-    return _computed(plan, choice, given, arithmetic, like=like, out=out)
+    return _computed(request.plan(), choice, given, arithmetic, like=like, out=out)
 
 
 def _computed(
@@ -155,16 +159,16 @@ def _computed(
 _encodings = LRUCache[tuple["Choice", "Encoding", bool]](8)
 
 
-def _planned(
+def _requested(
     encoding: EncodingLike,
     positions: Positions | None,
     parameters: dict[str, object],
     precision: Precision,
-    tables: tuple[str | None, ...],
+    table: str | None,
     *,
     head: int | None = None,
-) -> tuple[Choice, list[Plan]]:
-    """Return an encoding's choice and the plan of each table; warn of random or doubtful values.
+) -> tuple[Choice, Request]:
+    """Return an encoding's choice and the request for a table; warn of random or doubtful values.
 
     The last schemes and models by name are kept: callers ask for the same one at other positions.
 
@@ -173,7 +177,7 @@ def _planned(
 
     def made() -> tuple[Choice, Encoding, bool]:
         choice = choice_of(encoding, positions, parameters)
-        request, *others = choice.requests(precision, table=tables[0], head=head)
+        request, *others = choice.requests(precision, table=table, head=head)
         if others:
             raise ArgumentError(
                 f"encoding {choice.name!r} is {1 + len(others)} encodings; encode returns one "
@@ -191,15 +195,13 @@ def _planned(
         choice, bound, _ = made()
     if positions is not None:
         check_domain(bound.bound, positions)
-    requests = [Request(bound, positions, precision, table, head) for table in tables]
-    warn_of_doubts(choice, requests[0], stacklevel=5)
-    return choice, [request.plan() for request in requests]
+    request = Request(bound, positions, precision, table, head)
+    warn_of_doubts(choice, request, stacklevel=5)
+    return choice, request
 
 
 def _is_constant(encoding: EncodingLike, parameters: dict[str, object]) -> bool:
     """Return whether an encoding is known by name and reads no files, which may change."""
-    from posenc_cli.configs import library
-
     return (
         isinstance(encoding, str)
         and (encoding in catalogue.BUILT_IN or encoding in library.names())
@@ -272,9 +274,10 @@ def blocks(
     [(512, 256), (512, 256), (276, 256)]
     """
     precision = _precision(format_of_result(dtype, None, None), round_to)
-    choice, (plan,) = _planned(
-        encoding, given_positions(positions), parameters, precision, (table,), head=head
+    choice, request = _requested(
+        encoding, given_positions(positions), parameters, precision, table, head=head
     )
+    plan = request.plan()
     checked_choice("arithmetic", arithmetic, ARITHMETICS)
     return plan.matrix(choice.engine(plan, arithmetic=arithmetic)).blocks()
 
@@ -333,10 +336,16 @@ def tables(
     precision = _precision(format_of_result(dtype, like, None), round_to)
     given = None if positions is None else GivenPositions.of(positions)
     names = ("cos-full", "sin-full") if full else ("cos", "sin")
-    choice, plans = _planned(
-        encoding, given.positions if given else None, parameters, precision, names
+    choice, request = _requested(
+        encoding, given.positions if given else None, parameters, precision, names[0]
     )
-    return Tables(*(_computed(plan, choice, given, arithmetic, like=like) for plan in plans))
+    if full or not given or given.positions.count > _FEW_ROWS or request.scheme.kind != "rotary":
+        plans = [replace(request, table=name).plan() for name in names]
+        return Tables(*(_computed(plan, choice, given, arithmetic, like=like) for plan in plans))
+    both = _computed(replace(request, table="cos-sin").plan(), choice, given, arithmetic)
+    pairs = both.shape[-1] // 2
+    parts = both[..., :pairs].copy(), both[..., pairs:].copy()
+    return Tables(*(array_like(part, like, precision.stored) for part in parts))
 
 
 @overload
@@ -473,10 +482,13 @@ def alibi_slopes(heads: int, *, max_bias: float = 8.0, convention: SlopesRule = 
     array([0.25      , 0.0625    , 0.015625  , 0.00390625])
     """
     declared = catalogue.BUILT_IN["alibi"].parameters
-    count = declared["heads"].value(plain_value(heads))
-    largest = declared["max_bias"].value(plain_value(max_bias))
-    rule = declared["slopes"].value(convention)
-    return np.array(exact_slopes(count, max_bias=largest, rule=rule))
+    return np.array(
+        exact_slopes(
+            declared["heads"].value(plain_value(heads)),
+            max_bias=declared["max_bias"].value(plain_value(max_bias)),
+            rule=declared["slopes"].value(convention),
+        )
+    )
 
 
 @in_arguments
@@ -532,10 +544,9 @@ def resize(
     checked_choice("arithmetic", arithmetic, RESIZE_ARITHMETICS)
     stored = REAL_DTYPES.get(loaded.dtype, FLOAT64)
     rows = resizing.checked(loaded.values, "table")
-    blocks = list(resizing.blocks(rows, stored, arithmetic))
-    values: Any = np.concatenate(blocks).reshape(*loaded.values.shape[:-2], resizing.rows, -1)
-    resized: ArrayLike = array_like(values, table, stored)
-    return resized
+    values: Any = np.concatenate(list(resizing.blocks(rows, stored, arithmetic)))
+    shape = *loaded.values.shape[:-2], resizing.rows, -1
+    return cast("ArrayLike", array_like(values.reshape(shape), table, stored))
 
 
 def _grids(given: Any) -> tuple[Sides, Sides] | None:

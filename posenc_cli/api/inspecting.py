@@ -60,8 +60,7 @@ class InspectionReport(NotebookReport, Record):
         }
 
     def __str__(self) -> str:
-        typesetter = Typesetter(spelled=argument_text)
-        return inspection_text(self.inspections, self.judgements, typesetter)
+        return inspection_text(self.inspections, self.judgements, Typesetter(spelled=argument_text))
 
 
 @in_arguments

@@ -250,8 +250,7 @@ def apply(
         return cast("ArrayLike", _traced(x, applied, form.name))
     rows = loaded_array(x, "x").values.reshape(-1, shape[-1])
     values: Any = np.concatenate(list(applied.blocks(rows))).reshape(shape)
-    result: ArrayLike = array_like(values, x, form)
-    return result
+    return cast("ArrayLike", array_like(values, x, form))
 
 
 def _traced(x: Any, applied: AppliedEncoding, dtype: str) -> Any:

@@ -119,12 +119,12 @@ class GivenSubject:
         """Option and names of the subject, for a reader."""
         if not self.flags():
             return "posenc's own tables"
-        from posenc_cli.calls.function_process import name_of_function
+        parts = self._parts()
+        names = [subjects.name_of(each) for each in parts if not callable(each)]
+        if not names:
+            from posenc_cli.calls.function_process import name_of_function  # slow to import
 
-        names = [
-            name_of_function(each) if callable(each) else subjects.name_of(each)
-            for each in self._parts()
-        ]
+            names = [*map(name_of_function, parts)]
         return f"{self.flags()[0].removeprefix('--').lower()} {' '.join(dict.fromkeys(names))}"
 
     @property

@@ -341,17 +341,22 @@ def _known_bugs(rule: PositionRule, prompt: Prompt) -> Iterator[PositionBug]:
         yield PositionBug("padding", text, Numbering(skips_padding=not rule.skips))
     if not prompt.grids:
         if len(prompt.text) > 1:
-            text = "ids do not restart at each packed sequence"
-            yield PositionBug("packing", text, Numbering(resets=False))
+            yield PositionBug(
+                "packing", "ids do not restart at each packed sequence", Numbering(resets=False)
+            )
         return
-    text = "each token has the same position on all three axes"
-    yield PositionBug("one axis", text, Numbering(flat=True))
+    yield PositionBug(
+        "one axis", "each token has the same position on all three axes", Numbering(flat=True)
+    )
     for axes in [*permutations(range(3))][1:]:  # the first is the right one
         named = ", ".join(AXES[axis] for axis in axes)
         text = f"the axes are {named}, not {', '.join(AXES)}"
         yield PositionBug("grid order", text, Numbering(axes=axes))
-    text = "the tokens of a grid are numbered column by column, not row by row"
-    yield PositionBug("grid order", text, Numbering(by_columns=True))
+    yield PositionBug(
+        "grid order",
+        "the tokens of a grid are numbered column by column, not row by row",
+        Numbering(by_columns=True),
+    )
     for after in [each for each in _TEXT_AFTER if each != rule.after]:
         text = f"text continues after {_TEXT_AFTER[after]}, not after {_TEXT_AFTER[rule.after]}"
         yield PositionBug("after a grid", text, Numbering(after=after))

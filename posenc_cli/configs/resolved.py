@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
@@ -193,19 +192,19 @@ class Resolved(Record):
         )
 
 
-@dataclass
 class Notes:
     """Warnings and doubts, collected while a config is read.
 
     Texts that occur twice are reported once, by `resolved`.
     """
 
-    warnings: list[str] = field(default_factory=list)
-    headlines: list[str] = field(default_factory=list)
-    defaulted: list[str] = field(default_factory=list)
-    contradicted: list[str] = field(default_factory=list)
-    lacking: list[str] = field(default_factory=list)
-    windows_unread: bool = False
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+        self.headlines: list[str] = []
+        self.defaulted: list[str] = []
+        self.contradicted: list[str] = []
+        self.lacking: list[str] = []
+        self.windows_unread = False
 
     def resolved(
         self, model_type: str, layers: Sequence[Layers], unread: Sequence[str], **more: Any

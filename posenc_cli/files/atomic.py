@@ -41,8 +41,6 @@ def preflight(
         Unavailable: a folder, no such folder, no permission, an existing file without ``clobber``,
             or too little free space.
     """
-    import shutil  # it loads compressors, and most commands write no file
-
     target = _Target.find(path, clobber=clobber)
     if target.special:
         return
@@ -54,8 +52,12 @@ def preflight(
             raise PermissionError(
                 errno.EACCES, f"the folder {quoted_name(folder)} is write-protected"
             )
+        if needed is None:
+            return
+        import shutil  # it loads compressors
+
         free = shutil.disk_usage(folder).free
-    if needed is not None and needed > free:
+    if needed > free:
         unit, size = ("GiB", 2**30) if needed >= 2**30 else ("KiB", 2**10)
         raise Unavailable(
             f"cannot write {target.place}: it takes at least {needed / size:.1f} {unit}, the disk "

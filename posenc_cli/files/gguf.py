@@ -471,8 +471,9 @@ def read(source: Source) -> Stored:
     count, start = value_count(name, tensor.shape), header.start + tensor.offset
     if start + count * storage.itemsize > len(content):
         raise InvalidInput(f"{name} lies past the end of the file, which is incomplete")
-    values = np.frombuffer(content, storage, count=count, offset=start)
-    return Stored(values.reshape(tensor.shape), dtype)
+    return Stored(
+        np.frombuffer(content, storage, count=count, offset=start).reshape(tensor.shape), dtype
+    )
 
 
 FORMAT = InputFormat(

@@ -114,8 +114,9 @@ def read(source: Source) -> Stored:
     else:
         source.afford(header.nbytes)
         flat = np.frombuffer(_values(source, header), header.dtype)
-    values = flat.reshape(header.shape, order="F" if header.fortran_order else "C")
-    return Stored(values, header.dtype.name)
+    return Stored(
+        flat.reshape(header.shape, order="F" if header.fortran_order else "C"), header.dtype.name
+    )
 
 
 def headers(source: Source) -> tuple[ArrayHeader, ...]:

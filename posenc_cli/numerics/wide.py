@@ -180,7 +180,7 @@ class WideWaves:
 
     def _few(self, columns: Columns, positions: Integers) -> bool:
         """Return whether full tables, if not cached, would cost more than only the rows in use."""
-        return columns.key not in self._columns and positions.size * 4 < self._phasors.rows
+        return columns.key not in self._columns and positions.size * 2 < self._phasors.rows
 
     def _wide(self, columns: Columns) -> Wide:
         return self._columns.get(columns.key, lambda: Wide(columns, self._phasors))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -143,7 +142,8 @@ def minus(text: str) -> str:
     >>> minus("-1e-05")
     '−1e−05'
     """
-    return re.sub(r"^-|(?<=e)-", "−", text)
+    signed = f"−{text[1:]}" if text.startswith("-") else text
+    return signed.replace("e-", "e−")
 
 
 def digits_apart(points: Sequence[Any]) -> int:

@@ -40,6 +40,9 @@ ALIKE = 4.0
 """One offset must make the errors of all pairs this many times smaller. Float32 code with an error
 in the base only, so that errors grow along the pairs, reaches 2."""
 
+ONE_ROUNDING = 1.5 * unit("float32")
+"""The largest common error that may be a position that was rounded once."""
+
 _FEWEST = 4
 """Least number of pairs that must agree on an offset."""
 
@@ -70,8 +73,8 @@ class Drift:
     def __init__(self, frequencies: Reals, floor: float) -> None:
         self.frequencies, self.floor = frequencies, floor
         self.farthest = 0
-        fastest = frequencies.max(initial=0.0)
-        self._fast: Integers = np.flatnonzero(frequencies * NEAR_SHARE >= fastest)
+        near_fastest = frequencies * NEAR_SHARE >= frequencies.max(initial=0.0)
+        self._fast: Integers = np.flatnonzero(near_fastest)
         slack = frequency_slack(frequencies)
         count = slack.size
         self.least: Reals = -slack
@@ -80,6 +83,17 @@ class Drift:
         self.most_at: Integers = np.full(count, -1)
         self.weights: Reals = np.zeros(count)
         self.sums: Reals = np.zeros(count)
+
+    def allows_all(self, deviation: float, farthest: int) -> bool:
+        """Return whether errors of at most ``deviation`` leave no fault, whatever their pattern.
+
+        They change angles by at most its arcsine. If that is within the floor, 0 remains a possible
+        error of each frequency. An offset counts in pairs with ω · farthest · unit ≥ floor, from
+        position `FROM`; so their errors are at most angle / (FROM · ω).
+        """
+        angle = 1.01 * deviation
+        offset = angle * farthest * unit("float32")
+        return angle <= min(self.floor, 0.1) and offset <= ONE_ROUNDING * FROM * self.floor
 
     def update(
         self,
@@ -160,8 +174,7 @@ class Drift:
 
     def _scatter_fault(self, scale: float) -> Fault | None:
         """Return the fault of the pair that a single error of its frequency explains worst."""
-        frequencies = self.frequencies
-        gaps = (self.least - self.most) * frequencies  # (pairs,)
+        gaps = (self.least - self.most) * self.frequencies  # (pairs,)
         pair = int(np.argmax(gaps))
         if gaps[pair] <= 0:
             return None
@@ -171,7 +184,7 @@ class Drift:
             position, error = low, abs(least)
         else:
             position, error = high, abs(most)
-        angle = abs(position) * float(frequencies[pair])
+        angle = abs(position) * float(self.frequencies[pair])
         alone = SCATTER * angle + self.floor
         value = error * angle + alone
         allowed = max(value - (least - most) * angle, alone)
@@ -180,8 +193,6 @@ class Drift:
     def _offset_fault(self, scale: float) -> Fault | None:
         """Return the fault of an offset that all pairs agree on; None if it may be chance."""
         known = self.weights > 0
-        if not known.any():
-            return None
         errors = np.where(known, self.sums / np.where(known, self.weights, 1), 0.0)
         # Pairs that rotate too little for an error of this size are no evidence.
         informative = known & (self.frequencies * self.farthest * unit("float32") >= self.floor)
@@ -189,16 +200,14 @@ class Drift:
             return None
         common = float(np.median(errors[informative]))
         rest = np.abs(errors[informative] - common)
-        # Up to one and a half roundings, the common error may be a position that was rounded once.
-        if abs(common) <= 1.5 * unit("float32") or rest.max() > abs(common) / ALIKE:
+        if abs(common) <= ONE_ROUNDING or rest.max() > abs(common) / ALIKE:
             return None
         pair = int(np.flatnonzero(informative)[np.argmax(self.frequencies[informative])])
         angle = self.farthest * float(self.frequencies[pair])
-        allowed = SCATTER * angle + self.floor
         value = abs(common) * angle
         return Fault(
             self.farthest,
             pair,
             scale * value,
-            scale * min(allowed, value / ALIKE),
+            scale * min(SCATTER * angle + self.floor, value / ALIKE),
         )

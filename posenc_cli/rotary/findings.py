@@ -39,10 +39,10 @@ from posenc_cli.inference.fitting import Rotations, fit, fit_on_axes, with_frequ
 from posenc_cli.inference.reference import Reference, RotationFactors, Sample
 from posenc_cli.inference.tolerance import Tolerance, unit
 from posenc_cli.records import Record, replace
-from posenc_cli.rotary.drift import Drift
+from posenc_cli.rotary.drift import Drift, Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from posenc_cli.inference.codes import FindingName
     from posenc_cli.inference.turning import Progress, SubjectBlock, SubjectRotation
@@ -87,7 +87,8 @@ class WorstDeviation:
     """The largest deviation, among those above their limits if there are any.
 
     If ``ratio`` is above 1, it is the largest ratio of a deviation to its limit, perhaps at another
-    place; else it is one of the ratios.
+    place; else it is one of the ratios. ``first_wrong`` is the first row with an entry above its
+    limit. ``missing`` counts the entries that are not finite.
     """
 
     def __init__(
@@ -100,30 +101,40 @@ class WorstDeviation:
     ) -> None:
         self.ratio, self.value, self.allowed = ratio, value, allowed
         self.position, self.pair = position, pair
-        self.row = self.rows = 0
+        self.row = self.rows = self.missing = 0
+        self.first_wrong: int | None = None
 
     def update(
         self,
         positions: Integers,
         values: RealRows,
         allowed: RealRows,
-    ) -> None:
-        """Add the values (n, pairs) of the next rows; NaN is worse than any number."""
+    ) -> RealRows:
+        """Add the values (n, pairs) of the next rows, and return their ratios to the limits.
+
+        NaN is worse than any number.
+        """
+        before = self.rows
         self.rows += positions.size
         ratios = values / allowed  # (n, pairs)
         highest = float(ratios.max())
         highest = math.inf if math.isnan(highest) else highest
         above = highest > 1
+        if above:
+            self.missing += int(np.count_nonzero(~np.isfinite(values)))
+            if self.first_wrong is None:
+                self.first_wrong = before + int(np.argmin((values <= allowed).all(axis=1)))
         if math.isnan(self.value) or (self.ratio > 1 and not above):
-            return
+            return ratios
         index = int(np.argmax(np.where(ratios <= 1, -1.0, values) if above else values))
         row, pair = divmod(index, values.shape[1])
         value = float(values[row, pair])
         if self.ratio < 0 or (above and self.ratio <= 1) or not value <= self.value:
-            self.value, self.row = value, self.rows - positions.size + row
+            self.value, self.row = value, before + row
             self.allowed = float(np.broadcast_to(allowed, values.shape)[row, pair])
             self.position, self.pair = int(positions[row]), pair
         self.ratio = max(self.ratio, highest)
+        return ratios
 
 
 def cell_differences(
@@ -165,33 +176,6 @@ class WrongCells:
             self.worst = WorstDeviation(self.units, value, 0.0, position, cell // 2)
 
 
-class ReferenceDeviation(WorstDeviation):
-    """The largest deviation from the reference, and the first ones.
-
-    ``first_wrong`` is the first row with an entry above its limit. ``missing`` counts non-finite
-    entries.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first_wrong: int | None = None
-        self.missing = 0
-
-    def update(
-        self,
-        positions: Integers,
-        values: RealRows,
-        allowed: RealRows,
-    ) -> None:
-        """Add the values (n, pairs) of the next rows; NaN is worse than any number."""
-        wrong = ~(values <= allowed)  # (n, pairs)
-        if wrong.any():
-            if self.first_wrong is None:
-                self.first_wrong = self.rows + int(np.argmax(wrong.any(axis=1)))
-            self.missing += int(np.count_nonzero(~np.isfinite(values)))
-        super().update(positions, values, allowed)
-
-
 class Survey:
     """The results of one pass over a subject, compared with the right factors.
 
@@ -201,13 +185,12 @@ class Survey:
     """
 
     def __init__(self, cells: WrongCells | None = None) -> None:
-        self.reference = ReferenceDeviation()
+        self.reference = WorstDeviation()
         self.norm, self.identity = WorstDeviation(), WorstDeviation()
         self.shortest, self.longest = math.inf, 0.0
         self.largest = self.stray = 0.0
         self.errors: list[tuple[int, float]] = []
         self.shares: list[tuple[float, ...]] = []
-        self.drift: Drift | None = None
         self.cells = cells
 
 
@@ -252,8 +235,6 @@ def take_survey(
     format.
     """
     result = Survey(cells=None if rounded_to is None else WrongCells(rounded_to))
-    if tolerance.drifts and reference.coordinates is None:
-        result.drift = Drift(reference.frequencies, tolerance.floor / reference.scale)
     per_point = max(1, -(-rotation.places.count // CURVE_POINTS))
     with np.errstate(invalid="ignore", over="ignore"):
         for block in rotation.blocks(progress):
@@ -268,58 +249,84 @@ def _survey_block(
     if result.cells is not None:
         result.cells.update(block, reference)
     positions, factors = block.positions, without_growth(block, reference)
+    right = reference.rotation.at(positions)  # (n, pairs)
+    deviation = np.abs(np.subtract(factors, right, out=right))
     stray = block.stray()
     # Within a pair, lengths are multiplied by | |z| − |w| | to |z| + |w|; the rest adds its norm.
-    size = np.abs(factors)
-    shortest, longest = size, size
-    right = reference.rotation.at(positions)  # (n, pairs)
-    deviation = np.abs(factors - right)  # (n, pairs)
-    if result.drift is not None and result.reference.ratio <= 1:
-        result.drift.update(positions, factors, right, block.seen)
+    shortest = longest = np.abs(factors)
     if stray is not None:
         result.stray = max(result.stray, float(stray.max()))
         deviation = deviation + stray
         mirrored = 0.0 if block.mirrored is None else np.abs(block.mirrored)
         rest = 0.0 if block.rest is None else block.rest[:, None]
-        shortest, longest = np.abs(size - mirrored) - rest, size + mirrored + rest
-    lengthened = np.abs(shortest - reference.scale)
-    if longest is not shortest:
-        lengthened = np.maximum(lengthened, np.abs(longest - reference.scale))
+        shortest, longest = np.abs(longest - mirrored) - rest, longest + mirrored + rest
     if block.seen is not None:
         shortest = np.where(block.seen, shortest, reference.scale)
         longest = np.where(block.seen, longest, reference.scale)
-        lengthened = np.where(block.seen, lengthened, 0.0)
         deviation = np.where(block.seen, deviation, 0.0)
     followed = reference.angle_positions(positions)
     limits = tolerance.cells(followed, reference.frequencies)
     floor = np.full((1, 1), tolerance.floor)
-    result.reference.update(positions, deviation, limits)
-    result.norm.update(positions, lengthened, floor)
+    shares = result.reference.update(positions, deviation, limits)
+    _add_lengths(result, positions, (shortest, longest), reference.scale, floor)
     # With several axes, position 0 may have any coordinates.
     start = (followed.reshape(positions.size, -1) == 0).all(axis=1)  # (n,)
     if start.any():
         result.identity.update(positions[start], deviation[start], floor)
-    result.shortest = min(result.shortest, max(float(np.fmin.reduce(shortest, axis=None)), 0.0))
-    result.longest = max(result.longest, float(np.fmax.reduce(longest, axis=None)))
     result.largest = max(result.largest, float(deviation.max()))
     if tolerance.fixed is not None:
-        limits = np.full((1, 1), tolerance.fixed)
-    _add_errors(result, positions, deviation, limits, per_point)
-
-
-def _add_errors(
-    result: Survey, positions: Integers, deviation: RealRows, limits: RealRows, per_point: int
-) -> None:
-    """Add the largest errors of every few rows, and their ratios to the limits."""
+        shares = deviation / tolerance.fixed
     rows = np.arange(0, positions.size, per_point)
-    peaks = np.maximum.reduceat(deviation, rows, axis=0)  # (points, pairs)
-    result.errors += zip(positions[rows].tolist(), peaks.max(axis=1).tolist(), strict=True)
-    if not limits.any():  # ratios to a limit of 0 are undefined
-        return
-    shares = np.maximum.reduceat(deviation / limits, rows, axis=0)
+    peaks = np.maximum.reduceat(deviation.reshape(-1), rows * deviation.shape[1])  # (points,)
+    result.errors += zip(positions[rows].tolist(), peaks.tolist(), strict=True)
+    if tolerance.fixed != 0:  # ratios to a limit of 0 are undefined
+        result.shares += _highest_shares(shares, rows)
+
+
+def _add_lengths(
+    result: Survey,
+    positions: Integers,
+    lengths: tuple[RealRows, RealRows],
+    scale: float,
+    floor: RealRows,
+) -> None:
+    """Add the shortest and the longest factors on lengths, (n, pairs) each, of some rows."""
+    shortest, longest = lengths
+    result.shortest = min(result.shortest, max(float(np.fmin.reduce(shortest, axis=None)), 0.0))
+    result.longest = max(result.longest, float(np.fmax.reduce(longest, axis=None)))
+    # Rows that are no worse than those before need no place. NaN is never less.
+    worst = max(float(longest.max()) - scale, scale - float(shortest.min()))
+    if result.norm.ratio < 0 or not worst <= result.norm.value:
+        lengthened = np.maximum(np.abs(shortest - scale), np.abs(longest - scale))
+        result.norm.update(positions, lengthened, floor)
+
+
+def _highest_shares(shares: RealRows, rows: Integers) -> Iterator[tuple[float, ...]]:
+    """Return the highest shares of every few rows, and of every few pairs if there are many."""
+    highest = np.maximum.reduceat(shares, rows, axis=0)  # (points, pairs)
     step = -(-shares.shape[1] // MAP_PAIRS)
-    shares = np.maximum.reduceat(shares, np.arange(0, shares.shape[1], step), axis=1)
-    result.shares += map(tuple, shares.tolist())
+    highest = np.maximum.reduceat(highest, np.arange(0, shares.shape[1], step), axis=1)
+    return map(tuple, highest.tolist())
+
+
+def hidden_fault(
+    rotation: SubjectRotation, reference: Reference, tolerance: Tolerance, survey: Survey
+) -> Fault | None:
+    """Return a deviation within the tolerance that no rounding explains; None if there is none.
+
+    ``survey`` is that of the rotation.
+    """
+    if not tolerance.drifts or reference.coordinates is not None or survey.reference.ratio > 1:
+        return None
+    drift = Drift(reference.frequencies, tolerance.floor / reference.scale)
+    ends = [abs(indices[end]) for indices in rotation.places.positions.ranges for end in (0, -1)]
+    if drift.allows_all(survey.largest / reference.scale, max(ends)):
+        return None
+    with np.errstate(invalid="ignore", over="ignore"):
+        for block in rotation.blocks():
+            right = reference.rotation.at(block.positions)  # (n, pairs)
+            drift.update(block.positions, without_growth(block, reference), right, block.seen)
+    return drift.fault(reference.scale)
 
 
 class Partner(Record):

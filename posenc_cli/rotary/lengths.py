@@ -45,8 +45,7 @@ class LengthRule(Record):
         """The lengths on both sides of each switch, and later ones if the rule goes on."""
         lengths = [length for switch in self.switches for length in (switch - 1, switch)]
         if self.goes_on:
-            last = self.switches[-1] - 1
-            lengths += [last << power for power in range(1, _FURTHER + 1)]
+            lengths += [(self.switches[-1] - 1) << power for power in range(1, _FURTHER + 1)]
         return tuple(length for length in lengths if 0 < length <= LARGEST_POSITION)
 
 

@@ -19,6 +19,7 @@ from posenc_cli.rotary.findings import (
     WorstDeviation,
     WrongCells,
     consistency,
+    hidden_fault,
     take_survey,
 )
 
@@ -280,9 +281,7 @@ def examine(
         if survey.identity.ratio >= 0:
             of_vectors.append(_identity_finding(lengths, tolerance))
         findings += [_if_measured(finding, subject) for finding in of_vectors]
-    fault = None
-    if survey is not None and survey.drift is not None and survey.reference.ratio <= 1:
-        fault = survey.drift.fault(reference.scale)
+    fault = None if survey is None else hidden_fault(rotation, reference, tolerance, survey)
     findings.append(_reference_finding(subject, survey, tolerance, fault))
     others_differ = bool(subject.other_calls) and all(finding.ok for finding in findings)
     if others_differ:

@@ -75,6 +75,19 @@ def test_rows_stand_where_their_positions_stood():
     assert cos.shape == sin.shape == (2, 3, 4)
 
 
+@pytest.mark.parametrize("rows", [1, 64, 65])
+@pytest.mark.parametrize("full", [False, True])
+def test_few_rows_and_many_give_the_tables_of_encode_in_arrays_of_their_own(rows, full):
+    positions = range(1000, 1000 + rows)
+    both = posenc.tables("llama-3.1-8b", positions, full=full)
+    for name, table in both._asdict().items():
+        alone = posenc.encode("llama-3.1-8b", positions, table=f"{name}-full" if full else name)
+        assert table.tobytes() == alone.tobytes()
+        assert table.shape == alone.shape
+        assert table.flags.c_contiguous
+        assert table.flags.owndata
+
+
 def test_a_result_fills_out_and_is_it():
     out = np.empty((4, 8), np.float16)
     assert posenc.encode("rope", 4, dim=8, out=out) is out

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from posenc_cli.diagnosis.diagnose import diagnose
-from posenc_cli.rotary.drift import ALIKE, Drift
+from posenc_cli.rotary.drift import ALIKE, FROM, Drift
 from tests.checks import rope
 from tests.diagnosis.textbook import ladder
 
@@ -202,3 +202,28 @@ def test_frequencies_that_err_apart_as_float32_powers_do_share_no_cause(seed):
     examined = rope.of_frequencies(ladder(64, 1e4) * (1 + errors), right, "0:131072:7")
     assert not examined.ok
     assert diagnose(examined)[0].cause == "unknown"
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        lambda angles: np.ones(angles.shape),
+        lambda angles: np.ones(angles.shape) * (-1) ** np.arange(angles.shape[1]),
+        lambda angles: angles / angles[:-1].max(),  # one offset in all pairs
+    ],
+    ids=["alike", "alternating", "an offset"],
+)
+@pytest.mark.parametrize("farthest", [FROM + 2000, 10**7])
+@pytest.mark.parametrize("fastest", [1.0, 1e-4])
+@pytest.mark.parametrize("floor", [1e-6, 4e-3])
+def test_errors_that_are_allowed_in_any_pattern_leave_no_fault(floor, fastest, farthest, pattern):
+    frequencies = fastest * ladder(64, 4.0)
+    positions = np.array([*range(FROM // 2, FROM + 2000), farthest])
+    drift = Drift(frequencies, floor)
+    sizes = np.geomspace(1e-9, 1, 400)
+    largest = max(size for size in sizes if drift.allows_all(size, farthest))
+    angles = np.multiply.outer(positions, frequencies)
+    phases = 2 * np.arcsin(largest / 2) * np.minimum(pattern(angles), 1)
+    phases[-1] = 0
+    drift.update(positions, np.exp(1j * (angles + phases)), np.exp(1j * angles), None)
+    assert drift.fault(1.0) is None

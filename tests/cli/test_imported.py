@@ -74,7 +74,10 @@ UNNEEDED = [
     ("order-check -s rope -d 16", "configs encoding.axial numerics.bounded"),
     (
         "rope-check -s rope -d 16 --tables cos.npy sin.npy",
-        "configs checks.diagnosis checks.calling checks.additive inference.candidates",
+        (
+            "configs diagnosis checks.calling checks.additive inference.candidates "
+            "calls.function_process"
+        ),
     ),
 ]
 """What is run, and the parts of posenc that it does without: nothing is wrong, no config read."""
