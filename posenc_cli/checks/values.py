@@ -45,6 +45,9 @@ class WorstValue(Record):
     allowed: float
 
 
+OVERWRITTEN = "the next call overwrites the result of a call"
+
+
 class ValueReport(Record):
     """Result of a check of values: ``ok``, and the reasons if it failed.
 
@@ -187,6 +190,9 @@ def _explanations(subject: ValueSubject, differing: int, marked: list[Flags]) ->
     further: list[Explained] = explanations(e, wrong) if differing else [()]
     if not subject.misfit:
         return further
+    if subject.misfit == OVERWRITTEN:
+        remedy = "return a new array from each call"
+        return [(NamedBug(str(BugCode.UNKNOWN), OVERWRITTEN, remedy, ""),)]
     shape = NamedBug(
         str(BugCode.SHAPE),
         f"{subject.misfit}; the values in both " + ("differ" if differing else "are right"),

@@ -161,7 +161,8 @@ def _call_notes(report: Report) -> str:
     """Return what no call of a function tested, and any unusual result type or axes."""
     call = report.subject.get("call") or {}
     wider = bool(call.get("axes")) and report.subject["dtype"] == "float64"
-    untested = "; returns float64 for float32 input" * wider
+    order = f"; its table holds {call['order']}, not timm's order" if call.get("order") else ""
+    untested = order + "; returns float64 for float32 input" * wider
     untested += f"; not tested: {', '.join(call['untested'])}" if call.get("untested") else ""
     if not (usual := call.get("usual_axes")):
         return untested
