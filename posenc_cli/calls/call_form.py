@@ -168,7 +168,7 @@ class CallForm(Record):
     @property
     def any_rows(self) -> bool:
         """Whether one call can have rows at any positions, in any order."""
-        return self.has("positions", *TABLES) and not self.has("grid")
+        return self.has("positions") or (self.has(*TABLES) and not self.has("grid"))
 
     @property
     def follows_axes(self) -> bool:

@@ -241,16 +241,17 @@ class FormChoice:
         """
         if not self.form.kind.startswith("sines beside "):
             return
-        other = replace(self.form, kind=self.form.kind.removeprefix("sines "))
-        at_zero = np.zeros(1, np.int64)
-        given = [replace(part, values=part.values[:, :1], rows=1) for part in self._probe(other)[1]]
-        results = [self._process.rotated(form, at_zero, given) for form in (self.form, other)]
-        changes = [
-            sum(np.abs(part.values - x.values).sum() for part, x in zip(parts, given, strict=True))
-            for parts in results
+        both = self.form, replace(self.form, kind=self.form.kind.removeprefix("sines "))
+        given = [
+            replace(each, values=each.values[:, :1], rows=1) for each in self._probe(both[0])[1]
         ]
-        if changes[1] < changes[0]:
-            self.form = other
+
+        def change(form: CallForm) -> float:
+            results = self._process.rotated(form, np.zeros(1, np.int64), given)
+            parts = zip(results, given, strict=True)
+            return sum(float(np.abs(one.values - x.values).sum()) for one, x in parts)
+
+        self.form = min(both, key=change)
 
     def _results_of_both(
         self, form: CallForm, other: CallForm

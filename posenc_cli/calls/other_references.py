@@ -238,7 +238,7 @@ def _other_offsets(tried: Tried) -> list[str]:
         for given in function.parameters
         if "offset" in given.roles()
         and given.name != form.position_parameter
-        and ("offset" in given.name or not added)
+        and (not added or (tried.rotates and "offset" in given.name))
     ]
 
 
@@ -274,7 +274,10 @@ def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
     )
     if not tried.differs(values, wanted):
         return None
-    how = "places rows at other positions" if tried.differs(values, first) else "is ignored"
+    ignored = not tried.differs(values, first)
+    if ignored and added and name != "offsets":  # lucidrains' offset belongs to a cache
+        raise InvalidInput("changing it changes nothing")
+    how = "is ignored" if ignored else "places rows at other positions"
     text = f"called with {name}={_OFFSET}: results differ from calls with {form.position_parameter}"
     return Irregularity(Cause.POSITION_OFFSET, f"{name} {how}", text)
 

@@ -191,8 +191,7 @@ def _explanations(subject: ValueSubject, differing: int, marked: list[Flags]) ->
     if not subject.misfit:
         return further
     if subject.misfit == OVERWRITTEN:
-        remedy = "return a new array from each call"
-        return [(NamedBug(str(BugCode.UNKNOWN), OVERWRITTEN, remedy, ""),)]
+        return [(NamedBug("unknown", OVERWRITTEN, "return a new array from each call", ""),)]
     shape = NamedBug(
         str(BugCode.SHAPE),
         f"{subject.misfit}; the values in both " + ("differ" if differing else "are right"),

@@ -109,6 +109,11 @@ def offsets_ignored(x, position_ids, offsets=None):
     return ids(x, position_ids)
 
 
+@untested("offset")
+def offset_beside_positions(x, position_ids, offset=0):
+    return ids(x, position_ids)
+
+
 @wrong("position-offset", "offset places rows at other positions")
 def offset_subtracted(x, position_ids, offset=0):
     return ids(x, np.asarray(position_ids) - offset)
