@@ -68,6 +68,8 @@ _KIND_TEXTS = {
     "complex": "complex",
     "stacked": "cosine and sine of each pair",
     "beside": "cosines of all pairs, then sines",
+    "beside in halves": "cosines, then sines, each value twice, in halves",
+    "beside by pairs": "cosines, then sines, each value twice, side by side",
     "sines beside": "sines of all pairs, then cosines",
     "sines beside in halves": "sines, then cosines, each value twice, in halves",
     "sines beside by pairs": "sines, then cosines, each value twice, side by side",
@@ -80,6 +82,7 @@ _KIND_TEXTS = {
 SIDE_BY_SIDE = {
     "halves": "neighbours",
     "angles in halves": "angles side by side",
+    "beside in halves": "beside by pairs",
     "sines beside in halves": "sines beside by pairs",
 }
 """Kinds whose two copies of a value are in two halves, and the kinds with adjacent copies."""
@@ -165,7 +168,7 @@ class CallForm(Record):
     @property
     def any_rows(self) -> bool:
         """Whether one call can have rows at any positions, in any order."""
-        return self.has("positions", *TABLES)
+        return self.has("positions") or (self.has(*TABLES) and not self.has("grid"))
 
     @property
     def follows_axes(self) -> bool:
@@ -477,17 +480,19 @@ def group_by_position_parameters(
     """Group forms by the parameters that determine positions.
 
     Forms with fewer of the reference's numbers come later. Last are forms without any of these
-    parameters although the signature has some, and forms with tables of only the call's rows, in
-    which no parameter can choose rows.
+    parameters, or without k, although the signature has some, and forms with tables of only the
+    call's rows, in which no parameter can choose rows.
     """
     places, numbers = _position_parameters(signature), _reference_numbers(signature)
+    has_k = any("k" in given.roles() for given in signature.parameters or ())
     groups: dict[tuple[bool, int, tuple[str, ...]], list[CallForm]] = {}
     for form in found:
         names = tuple(
             argument.parameter for argument in form.arguments if argument.parameter in places
         )
         ones_own = form.has(*TABLES) and form.has("positions", "offset") and not form.chosen
-        left_out = ones_own or (bool(places) and not form.has(*LOCATING))
+        without_k = has_k and form.has("q") and not form.has("k")
+        left_out = ones_own or without_k or (bool(places) and not form.has(*LOCATING))
         lacks = (
             sum(argument.parameter not in form.parameters for argument in numbers)
             if form.axes

@@ -222,6 +222,7 @@ class FormChoice:
         Code that reads one value of each pair keeps lengths with either kind of table. For an
         interleaved encoding, code has tables of either kind; for others, tables in halves.
         """
+        self._choose_order()
         kind = SIDE_BY_SIDE.get(self.form.kind)
         if kind is None or self._process.reference.content.layout != "interleaved":
             return
@@ -232,6 +233,25 @@ class FormChoice:
             ):
                 self.form = form
                 return
+
+    def _choose_order(self) -> None:
+        """Use a table of cosines before sines in place of timm's if position 0 then rotates less.
+
+        Code that expects either order keeps lengths with both.
+        """
+        if not self.form.kind.startswith("sines beside "):
+            return
+        both = self.form, replace(self.form, kind=self.form.kind.removeprefix("sines "))
+        given = [
+            replace(each, values=each.values[:, :1], rows=1) for each in self._probe(both[0])[1]
+        ]
+
+        def change(form: CallForm) -> float:
+            results = self._process.rotated(form, np.zeros(1, np.int64), given)
+            parts = zip(results, given, strict=True)
+            return sum(float(np.abs(one.values - x.values).sum()) for one, x in parts)
+
+        self.form = min(both, key=change)
 
     def _results_of_both(
         self, form: CallForm, other: CallForm
@@ -276,8 +296,12 @@ class FormChoice:
     def _longer_form(
         self, short_form: CallForm, longer: Iterable[CallForm]
     ) -> tuple[CallForm | None, bool]:
-        """Return a form of longer tables, and whether its results match short tables."""
+        """Return a form of longer tables, and whether its results match short tables.
+
+        If none matches, it is one that rotates vectors, if there is one.
+        """
         wrong: CallForm | None = None
+        still = True
         for form in longer:
             both = self._results_of_both(form, short_form)
             if both and _all_close(*both[1:]):
@@ -285,7 +309,7 @@ class FormChoice:
             # It may change only columns that tables of the call's rows change.
             if (
                 both
-                and wrong is None
+                and (wrong is None or (still and not _unchanged(both[1], both[0])))
                 and not any(
                     (
                         _changed_columns(one, given).any(axis=0)
@@ -294,7 +318,7 @@ class FormChoice:
                     for given, one, other in zip(*both, strict=True)
                 )
             ):
-                wrong = form
+                wrong, still = form, _unchanged(both[1], both[0])
         return wrong, False
 
     def _no_form(self) -> InvalidInput:
@@ -387,7 +411,7 @@ class FormChoice:
 
         Heads may become equal, although they had different vectors.
         """
-        whole = not self._few_rotate(rotated, vectors, positions)
+        whole = form.has("grid") or not self._few_rotate(rotated, vectors, positions)
         if not kept:
             equal = (np.ptp(result.values, axis=2).max() <= _ROUNDING for result in rotated)
             if vectors[0].heads > 1 and any(equal):

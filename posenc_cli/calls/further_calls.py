@@ -270,6 +270,21 @@ def _changed_v(tried: Tried) -> Iterator[Irregularity]:
             yield Irregularity(Cause.UNKNOWN, "v is changed; only q and k should rotate", text)
 
 
+def _without_k(tried: Tried) -> Iterator[_Pair]:
+    """Yield the results for q without k, and with k."""
+    form, positions = tried.form, _FIRST + np.arange(_ROWS)
+    arguments = tuple(argument for argument in form.arguments if argument.role != "k")
+    x = Vectors(random_vectors(_ROWS, form.columns)[None, :, None], _ROWS)
+    alone = tried.joined_results(replace(form, arguments=arguments), positions, [x])
+    yield alone, tried.joined_results(form, positions, [x, x])[:, :, :1]
+
+
+def _may_lack_k(tried: Tried) -> bool:
+    """Return whether q and k are rotated, and k has a default, as in vLLM."""
+    optional = {given.name for given in tried.function.parameters if not given.required}
+    return tried.rotates and tried.form.parameter_of("k") in optional
+
+
 def _results_in_other_type(role: str, tried: Tried) -> Iterator[_Pair]:
     """Yield results for an offset in an array, as on a device, or for positions of int32."""
     form = tried.form
@@ -467,6 +482,7 @@ _FURTHER = (
         _changed_v,
         lambda tried: tried.rotates and tried.form.has("v", "qkv"),
     ),
+    Pattern("q without k", _without_k, _may_lack_k),
     *(
         Pattern(
             partial(lambda role, tried: f"{tried.form.parameter_of(role)} {_TYPES[role]}", role),

@@ -60,6 +60,9 @@ _OFFSET = 7
 """The first position of rows in a call with another offset."""
 
 
+_USUAL_BASE = 10_000.0
+
+
 class _VariedSetting(Record):
     """A parameter of the reference that is given another value.
 
@@ -109,7 +112,7 @@ _VARIED_SETTINGS = (
         ("dim",),
         lambda share: share / 2,
         Cause.ROTARY_DIM,
-        names=("n_dims", "rope_dim", "n_elem"),
+        names=("dims", "rope_dim", "n_elem"),
         optional=True,  # as in MLA, whose code gets only the columns to rotate
     ),
     _VariedSetting(
@@ -225,13 +228,24 @@ def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[s
 
 
 def _other_offsets(tried: Tried) -> list[str]:
-    """Return the other parameters that may give the first position, if positions have a default."""
+    """Return the other parameters that may give the first position, or offsets to add to it."""
     form, function = tried.form, tried.function
-    required = [given.name for given in function.process.signature.required]
-    if not form.has("positions") or form.has(*TABLES) or form.position_parameter in required:
+    if not form.has("positions") or form.has(*TABLES) or form.follows_axes:
         return []
-    others = (given for given in function.parameters if "offset" in given.roles())
-    return [given.name for given in others if given.name != form.position_parameter]
+    added = _has_required_positions(function)
+    return [
+        given.name
+        for given in function.parameters
+        if "offset" in given.roles()
+        and given.name != form.position_parameter
+        and (not added or (tried.rotates and "offset" in given.name))
+    ]
+
+
+def _has_required_positions(function: ServedFunction) -> bool:
+    """Return whether positions have no default, so that an offset is added to them."""
+    required = [given.name for given in function.process.signature.required]
+    return function.form.position_parameter in required
 
 
 def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
@@ -240,20 +254,30 @@ def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
     Raises: InvalidInput if the call fails.
     """
     form, function = tried.form, tried.function
-    arguments = tuple(
-        Argument("offset", name, name)
-        if argument.parameter == form.position_parameter
-        else argument
-        for argument in form.arguments
-    )
-    placed = replace(form, arguments=arguments, position_axes="")
-    other = function.varied(last=function.last, form=placed)
-    x, positions = _vectors_and_positions(tried, tried.last, first=_OFFSET)
+    added = _OFFSET if _has_required_positions(function) else 0
+    x, positions = _vectors_and_positions(tried, tried.last - added, first=_OFFSET)
+    if added:
+        role = "offsets" if name == "offsets" else "offset"
+        other = _with_value(function, name, role, added)
+    else:
+        arguments = tuple(
+            Argument("offset", name, name)
+            if argument.parameter == form.position_parameter
+            else argument
+            for argument in form.arguments
+        )
+        placed = replace(form, arguments=arguments, position_axes="")
+        other = function.varied(last=function.last, form=placed)
     values = _joined_results(other, positions, x)
-    wanted, first = (_joined_results(function, positions - more, x) for more in (0, _OFFSET))
+    wanted, first = (
+        _joined_results(function, positions + more, x) for more in (added, added - _OFFSET)
+    )
     if not tried.differs(values, wanted):
         return None
-    how = "places rows at other positions" if tried.differs(values, first) else "is ignored"
+    ignored = not tried.differs(values, first)
+    if ignored and added and name != "offsets":  # lucidrains' offset belongs to a cache
+        raise InvalidInput("changing it changes nothing")
+    how = "is ignored" if ignored else "places rows at other positions"
     text = f"called with {name}={_OFFSET}: results differ from calls with {form.position_parameter}"
     return Irregularity(Cause.POSITION_OFFSET, f"{name} {how}", text)
 
@@ -502,6 +526,8 @@ def _other_reference(reference: Reference, varied: _VariedSetting) -> tuple[Refe
     if varied.of_rope:
         given[name] = 1.0
         bound = catalogue.find(varied.of_rope).bind(given)
+    if name == "base":  # some conventions set it
+        given.setdefault(name, _USUAL_BASE)
     if name not in given:
         raise InvalidInput(f"{bound.scheme.name} has no other {name}")
     if name == "grid" and given.get("axes"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.calls.call_form import SIDE_BY_SIDE
 from posenc_cli.calls.roles import ADDED, LEFT_PADDED, NAMES, PADDED, TABLES
 from posenc_cli.inference.turning import ColumnPairing
 from posenc_cli.numerics.rounding import bits_of_bfloat16
@@ -216,14 +217,15 @@ _ARRAYS: dict[str, Callable[[_CallArguments, Argument], dict[str, Any]]] = {
     **dict.fromkeys(("x", "q", "k"), lambda call, _: _add_vectors(call, next(call.remaining))),
     "v": lambda call, _: _add_vectors(call, values_of_v(call.all_vectors[0])),
     "qkv": lambda call, _: _add_vectors(call, *call.all_vectors, values_of_v(call.all_vectors[0])),
-    **dict.fromkeys(
-        ("positions", "grid"),
-        lambda call, argument: call.payload.array(
-            _positions(argument, call.form, call.reference, call.ids)
-        ),
+    "positions": lambda call, argument: call.payload.array(
+        _positions(argument, call.form, call.reference, call.ids)
     ),
+    "grid": lambda call, argument: call.payload.array(_grid_sizes(argument, call)),
     "k_positions": lambda call, argument: call.payload.array(
         _positions(argument, call.form, call.reference, call.key_ids)
+    ),
+    "offsets": lambda call, argument: call.payload.array(
+        np.full_like(_positions(argument, call.form, call.reference, call.ids), argument.value or 0)
     ),
     "inv_freq": lambda call, _: call.payload.array(call.reference.frequencies.astype(np.float32)),
     "cos_sin": lambda call, argument: {
@@ -305,14 +307,7 @@ def request(
 def _positions(
     argument: Argument, form: CallForm, reference: Reference, positions: Integers
 ) -> NumberArray:
-    """Return positions (p, n) or their coordinates in the axes of a form, or the sizes of a grid.
-
-    A grid without frames gets one frame if the form asks for frames.
-    """
-    if argument.role == "grid":
-        sizes = reference.grid or ()
-        frames = (1,) * (3 - len(sizes)) if "thw" in argument.parameter else ()
-        return np.array([frames + sizes], np.int64)
+    """Return positions (p, n), or their coordinates, in the axes of a form."""
     *lead, sequences, rows = positions.shape  # the axes lead, if positions choose rows of tables
     shape = (sequences, rows) if "b" in form.position_axes else (-1,)
     ids = positions.astype(np.int64).reshape(*lead, *shape)
@@ -323,6 +318,17 @@ def _positions(
     if argument.axis is None:
         return np.moveaxis(along, 0, form.position_axes.index("a"))
     return np.asarray(along[argument.axis])
+
+
+def _grid_sizes(argument: Argument, call: _CallArguments) -> Integers:
+    """Return the sizes of a grid, with one frame if it has none and the parameter has frames.
+
+    ``grid_sizes`` has those of each sequence, as in Wan.
+    """
+    sizes = call.reference.grid or ()
+    of_each = argument.parameter == "grid_sizes"
+    frames = (1,) * (3 - len(sizes)) if of_each or "thw" in argument.parameter else ()
+    return np.array([frames + sizes] * (call.batch if of_each else 1), np.int64)
 
 
 def layout_flag(parameter: str, reference: Reference) -> bool:
@@ -411,15 +417,18 @@ def _add_vectors(call: _CallArguments, *vectors: Vectors) -> dict[str, Any]:
 
 
 _COPIES: dict[str, Layout] = {
-    **dict.fromkeys(("halves", "angles in halves", "sines beside in halves"), "half"),
-    **dict.fromkeys(("neighbours", "angles side by side", "sines beside by pairs"), "interleaved"),
+    **dict.fromkeys(SIDE_BY_SIDE, "half"),
+    **dict.fromkeys(SIDE_BY_SIDE.values(), "interleaved"),
 }
 """The kinds of table with two copies of each value, and the layout of the copies."""
 
 _JOINED_TABLES: dict[str, Callable[[NumberArray], NumberArray]] = {
     "complex": lambda factors: factors,
     "stacked": lambda factors: np.stack([factors.real, factors.imag], axis=-1),
-    "beside": lambda factors: np.concatenate([factors.real, factors.imag], axis=-1),
+    **dict.fromkeys(
+        ("beside", "beside in halves", "beside by pairs"),
+        lambda factors: np.concatenate([factors.real, factors.imag], axis=-1),
+    ),
     "matrices": lambda factors: np.stack(
         [factors.real, -factors.imag, factors.imag, factors.real], axis=-1
     ).reshape(*factors.shape, 2, 2),
@@ -439,9 +448,9 @@ def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[s
     """
     from posenc_cli.numerics.dtypes import FLOAT32
 
-    if form.follows_axes:  # each axis rotates all pairs
+    if form.follows_axes or form.has("grid"):  # each axis rotates all pairs
         along = reference.coordinates_at(positions) if "a" in form.table_axes else positions
-        along = along[..., None]  # (axes, p, n, 1), or (1, rows, 1) to choose from
+        along = along[..., None]  # (axes, p, n, 1), or (1, rows, 1) for rows of all axes
         rotations = reference.scale * np.exp(1j * along * reference.frequencies)
         factors = rotations.astype(np.complex64)
     else:

@@ -118,7 +118,7 @@ ROLES = (
     Role(
         "grid",
         "place",
-        ("grid_thw", "image_grid_thw", "video_grid_thw", "grid_hw"),
+        ("grid_thw", "image_grid_thw", "video_grid_thw", "grid_hw", "grid_sizes"),
         says="the sizes of the grid",
     ),
     Role(
@@ -131,9 +131,10 @@ ROLES = (
             *("cache_length", "past_kv_len", "past_len", "past_length", "past_seen_tokens"),
             "past_key_values_length",
         ),
-        or_else=_POSITION,
+        or_else=(*_POSITION, "offsets"),
         says="the first position",
     ),
+    Role("offsets", "number", ("offsets",), says="numbers to add to positions"),  # vLLM
     Role(
         "length",
         "number",
@@ -249,7 +250,7 @@ ROLES = (
         types=("Cache",),
     ),
     Role("layer_type", "bystander", ("layer_type",), says="that of the chosen layers"),
-    Role("config", "bystander", ("config",), says="that of --config", types=("Config",)),
+    Role("config", "bystander", ("config", "cfg"), says="that of --config", types=("Config",)),
     Role(
         "dtype",
         "bystander",

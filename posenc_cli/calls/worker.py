@@ -20,6 +20,7 @@ import select
 import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO, Callable
 
 TYPE_CHECKING = False
@@ -358,11 +359,11 @@ def make_config(fields: dict[str, Any], annotation: Any) -> Any:
     """Return a config of transformers for a parameter: the part that its annotation names.
 
     Without one, it is the text part. If transformers does not know the model type, the annotated
-    class makes the config.
+    class makes the config. If transformers is not imported, it is an object with these fields.
     """
     transformers = sys.modules.get("transformers")
     if transformers is None:
-        raise Refused("is a class that needs a config, and imports no transformers to make one")
+        return SimpleNamespace(**fields)
     try:
         whole = transformers.AutoConfig.for_model(**fields)
     except ValueError:  # an unknown model type

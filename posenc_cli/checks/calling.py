@@ -142,6 +142,7 @@ def implementation(
             "coordinates": function.form.follows_axes,
             "refused_coordinates": function.found.refused_coordinates or None,
             "usual_axes": function.usual_axes,
+            "order": _COSINES_FIRST if function.form.kind.startswith("beside ") else None,
         }
         if not any(one.broken or one.irregular for one in subjects):
             subjects[0] = _with_further_calls(
@@ -309,6 +310,7 @@ def _try_patterns(
     return planned
 
 
+_COSINES_FIRST = "cosines, then sines"
 _IN_PIECES = "chunks of a sequence, or single rows after others"
 
 

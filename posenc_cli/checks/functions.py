@@ -18,7 +18,7 @@ from posenc_cli.calls.function_process import called_function
 from posenc_cli.calls.function_trial import ALIKE, UNSTEADY
 from posenc_cli.calls.payloads import Payload
 from posenc_cli.calls.roles import roles_of
-from posenc_cli.checks.values import is_right
+from posenc_cli.checks.values import OVERWRITTEN, is_right
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.reading import Loaded
 from posenc_cli.inference.tolerance import unit
@@ -221,6 +221,8 @@ def _likeliest_subject(
             continue
         if is_right(subject):
             subject = _make_further_calls(called, arguments, subject, task, further)
+            overwrites = is_right(subject) and _overwrites_result(called, arguments, task)
+            subject = replace(subject, misfit=OVERWRITTEN) if overwrites else subject
             notes = (_OTHER_ORDER,) if accepted and inputs else ()
             return replace(subject, notes=(*subject.notes, *notes)), text
         accepted.append((subject, text))
@@ -391,6 +393,20 @@ def _make_further_calls(
             before = text
     notes.untested.extend([subject.untested, *_untested_parts(called, arguments, task, notes)])
     return _with_notes(subject, notes, leaks=adds)
+
+
+def _overwrites_result(called: CalledFunction, arguments: Arguments, task: FunctionTask) -> bool:
+    """Return whether a call with other vectors and positions changes the result of the last."""
+    try:
+        _remake(called, task)
+        if not called.lives:
+            called.renew()
+        for mode, places, scale in (("first", task.places, 1.0), ("again", task.places[::-1], 2.0)):
+            called.keep(mode)
+            _call_with_noise(called, arguments, replace(task, places=places), scale)
+    except InvalidInput:
+        return False
+    return bool(called.overwritten)
 
 
 def _changes_number(arguments: Arguments, task: FunctionTask, call: FurtherCall) -> bool:

@@ -46,6 +46,9 @@ class WorstValue(Record):
     allowed: float
 
 
+OVERWRITTEN = "the next call overwrites the result of a call"
+
+
 class ValueReport(Record):
     """Result of a check of values: ``ok``, and the reasons if it failed.
 
@@ -186,6 +189,8 @@ def _explanations(subject: ValueSubject, differing: int, marked: list[Flags]) ->
     further: list[Explained] = explanations(e, wrong) if differing else [()]
     if not subject.misfit:
         return further
+    if subject.misfit == OVERWRITTEN:
+        return [(NamedBug("unknown", OVERWRITTEN, "return a new array from each call", ""),)]
     shape = NamedBug(
         str(BugCode.SHAPE),
         f"{subject.misfit}; the values in both " + ("differ" if differing else "are right"),

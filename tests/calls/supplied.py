@@ -99,6 +99,41 @@ def positions_of_all(x, positions):
     return rotated(x, positions)
 
 
+# Offsets that are added to positions, as in vLLM.
+def offsets_added(x, position_ids, offsets=None):
+    return ids(x, position_ids if offsets is None else np.asarray(position_ids) + offsets)
+
+
+@wrong("position-offset", "offsets is ignored")
+def offsets_ignored(x, position_ids, offsets=None):
+    return ids(x, position_ids)
+
+
+@untested("offset")
+def offset_beside_positions(x, position_ids, offset=0):
+    return ids(x, position_ids)
+
+
+@wrong("position-offset", "offset places rows at other positions")
+def offset_subtracted(x, position_ids, offset=0):
+    return ids(x, np.asarray(position_ids) - offset)
+
+
+# k has a default, as in vLLM.
+def q_with_or_without_k(q, position_ids, k=None):
+    return ids(q, position_ids), None if k is None else ids(k, position_ids)
+
+
+@wrong("unknown", "the result for a row depends on more than")
+def left_without_k(q, position_ids, k=None):
+    return (q, None) if k is None else q_with_or_without_k(q, position_ids, k)
+
+
+@wrong("unknown", "the results for q and k are exchanged")
+def exchanged_with_k(q, position_ids, k=None):
+    return q_with_or_without_k(q, position_ids, k)[:: 1 if k is None else -1]
+
+
 # Values that are dropped in a batch: no broadcasting returns fewer than were given.
 @wrong("unknown", "an array of shape (2, 6, 5, 32) for x of shape (3, 6, 5, 32)")
 def two_sequences(x, positions):
@@ -642,6 +677,13 @@ def turned_by(x, cos, sin):
     return x * cos + np.concatenate([-x[..., 16:], x[..., :16]], -1) * sin
 
 
+@wrong("position-offset", "each call restarts at position 0")
+def offset_of_tables_ignored(q, k, cos, sin, offset=0):
+    """GPT-NeoX has rows before sequences, and heads after them."""
+    cos, sin = cos[: len(q)], sin[: len(q)]
+    return turned_by(q, cos, sin).astype("f4"), turned_by(k, cos, sin).astype("f4")
+
+
 @wrong("position-offset", "get the rotation of other positions")
 def first_row_for_one_head(q, k, cos, sin):
     def turned(x):
@@ -887,10 +929,15 @@ class WithOneSetting(WithSettings):
         super().__init__(Settings(args.head_dim))
 
 
-@wrong("cos-sin-mispaired", "cosines and sines are swapped")
-def turned_by_timm_swapped(x, emb):
+def turned_by_cosines_first(x, emb):
     cos, sin = np.split(emb, 2, -1)
     return turned_by(x, cos, sin).astype(x.dtype)
+
+
+@wrong("direction", "the sine has the wrong sign")
+def turned_back_by_cosines_first(x, emb):
+    cos, sin = np.split(emb, 2, -1)
+    return turned_by(x, cos, -sin).astype(x.dtype)
 
 
 @wrong("cos-sin-mispaired", "both sines have the sign +: a minus is missing, or half of the table")

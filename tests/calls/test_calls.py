@@ -397,11 +397,10 @@ def test_a_call_that_does_not_fit_is_answered_by_the_one_that_does(name, more, s
 
 
 def test_a_refusal_names_the_arguments_that_are_not_known(call, tmp_path):
-    """Wan's function, whose tables are those of three axes."""
-    (tmp_path / "wan.py").write_text("def rope_apply(x, grid_sizes, freqs): ...")
-    status, _, err = call("rope-check", *HALF, "--impl", "./wan.py:rope_apply")
+    (tmp_path / "mine.py").write_text("def apply(x, patches, freqs): ...")
+    status, _, err = call("rope-check", *HALF, "--impl", "./mine.py:apply")
     assert status == 2
-    assert "not a known call form: posenc does not know the use of grid_sizes\n" in err
+    assert "not a known call form: posenc does not know the use of patches\n" in err
     assert "--tables cos.npy sin.npy" in err
 
 

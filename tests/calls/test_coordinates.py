@@ -400,6 +400,48 @@ def test_a_function_of_a_grid_is_given_its_sizes(name, cause, whole):
     assert any("the sizes of the grid" in note for note in document["notes"])
 
 
+WAN = """
+import numpy as np
+
+
+def turned(x, grid_sizes, freqs, order=(1, 2)):
+    pairs = (x[..., ::2] + 1j * x[..., 1::2]).astype(complex)
+    for one, sizes in zip(pairs, grid_sizes, strict=True):
+        places = np.indices(tuple(sizes)).reshape(3, -1)[[0, *order]]
+        one *= np.concatenate(
+            [freqs[at][:, axis] for at, axis in zip(places, np.split(np.arange(32), (12, 22)))], 1
+        )[:, None]
+    return np.stack([pairs.real, pairs.imag], -1).reshape(x.shape).astype("f4")
+
+
+def rows_and_columns_exchanged(x, grid_sizes, freqs):
+    return turned(x, grid_sizes, freqs, (2, 1))
+
+
+def own_tables(x, grid_sizes, freqs):
+    rates = np.concatenate([1e4 ** -(np.arange(n) / n) for n in (12, 10, 10)])
+    return turned(x, grid_sizes, np.exp(1j * np.outer(np.arange(len(freqs)), rates)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "words"),
+    [
+        ("turned", None, "the sizes of the grid; freqs (n, 32), complex"),
+        ("rows_and_columns_exchanged", "axis", "axis 2 instead of axis 1"),
+        ("own_tables", "base", "freqs is ignored"),
+    ],
+)
+def test_a_function_of_wan_is_given_sizes_and_tables_of_each_axis(
+    name, cause, words, tmp_path, call
+):
+    (tmp_path / "wan.py").write_text(WAN)
+    how = ("-s", "rope-axial", "--set", "convention=wan", "--set", "grid=3x4x5", "--json")
+    status, out, _ = call("rope-check", *how, "--impl", f"{tmp_path}/wan.py:{name}")
+    assert (status, cause_of(json.loads(out))) == (int(cause is not None), cause)
+    assert words in out
+
+
 @pytest.mark.long
 def test_the_sizes_of_a_grid_follow_from_the_coordinates_of_a_file(whole, tmp_path):
     places = np.indices((6, 10)).reshape(2, 3, 2, 5, 2).transpose(0, 1, 3, 2, 4).reshape(2, -1)

@@ -162,22 +162,33 @@ def test_types_tell_what_parameters_are_for_whose_names_do_not(made):
 
 
 @pytest.mark.long
-def test_without_a_config_or_without_transformers_one_line_says_what_is_missing(made, tmp_path):
+def test_without_a_config_one_line_says_what_is_missing(made):
     status, _, err = made("./port.py:Rotary", None)
     assert status == 2
     assert "is a class that needs config" in err
     assert "--config FILE or --model NAME" in err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("base", "cause"), [("cfg.rope_theta", None), ("10000.0", "base")])
+def test_without_transformers_a_config_has_the_fields_of_its_file(base, cause, made, tmp_path):
     (tmp_path / "own.py").write_text(
-        textwrap.dedent("""
+        textwrap.dedent(f"""
+            import numpy as np
+
             class Rotary:
-                def __init__(self, config):
-                    pass
+                def __init__(self, cfg):
+                    self.base, dim = {base}, cfg.hidden_size // cfg.num_attention_heads
+                    self.rates = self.base ** (-np.arange(0, dim, 2) / dim)
+
+                def __call__(self, positions):
+                    angles = np.tile(np.multiply.outer(positions, self.rates), 2)
+                    return np.cos(angles), np.sin(angles)
         """)
     )
-    status, _, err = made("./own.py:Rotary", {"model_type": "llama", **TEXT})
-    assert status == 2
-    assert "imports no transformers" in err
-    assert "Traceback" not in err
+    status, out, err = made("./own.py:Rotary", {"model_type": "llama", **TEXT})
+    assert status == int(cause is not None), err
+    assert [each["cause"] for each in json.loads(out)["diagnosis"]] == [cause] * status
 
 
 MODULES = {

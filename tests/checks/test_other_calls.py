@@ -245,6 +245,43 @@ WRONG = {
 }
 
 
+RESULTS = {}
+
+
+def kept(name, values):
+    """The same array for each result of a shape."""
+    result = RESULTS.setdefault((name, values.shape, values.dtype), values)
+    result[...] = values
+    return result
+
+
+def rows_in_one_array(positions):
+    return kept("rows", of_pos(positions))
+
+
+def sums_in_one_array(x):
+    return kept("sums", added(x))
+
+
+def scores_in_one_array(scores):
+    return kept("scores", to_scores(scores))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "function", "settings"),
+    [
+        ("sinusoidal", rows_in_one_array, {"dim": D}),
+        ("sinusoidal", sums_in_one_array, {"dim": D}),
+        ("alibi", scores_in_one_array, {"heads": HEADS}),
+    ],
+)
+def test_a_result_that_the_next_call_overwrites_fails(scheme, function, settings):
+    RESULTS.clear()
+    found = posenc.check(scheme, impl=function, **{"positions": N, **settings})
+    assert (found.ok, found.cause) == (False, "unknown")
+    assert "the next call overwrites the result of a call" in found.verdict
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_in_one_kind_of_call_fails_and_the_call_is_named(name):
     scheme, function, settings, call, cause = WRONG[name]

@@ -161,8 +161,12 @@ def _call_notes(report: Report) -> str:
     """Return what no call of a function tested, and any unusual result type or axes."""
     call = report.subject.get("call") or {}
     wider = bool(call.get("axes")) and report.subject["dtype"] == "float64"
-    untested = "; returns float64 for float32 input" * wider
-    untested += f"; not tested: {', '.join(call['untested'])}" if call.get("untested") else ""
+    notes = (
+        ("returns float64 for float32 input", wider),
+        (f"not tested: {', '.join(call.get('untested') or ())}", call.get("untested")),
+        (f"its table holds {call.get('order')}, not timm's order", call.get("order")),
+    )
+    untested = "".join(f"; {text}" for text, applies in notes if applies)
     if not (usual := call.get("usual_axes")):
         return untested
     return (
