@@ -4,8 +4,6 @@ Models in half precision compute cosines and sines in float32 and round them onc
 pages say, ``x.float().numpy()``, they are stored wider.
 """
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -50,8 +48,7 @@ def test_the_first_lines_name_the_rounding_and_the_option_that_accepts_it(
     assert verdict.startswith("FAILED: ")
     assert f"cos and sin are rounded to {half}" in verdict
     assert f"next: use --tol {half} to accept that rounding" in verdict
-    _, out, _ = call(*command, *tables, "--json")
-    document = json.loads(out)
+    document = json.loads(call(*command, *tables, "--json")[1])
     assert document["accepted_by"] == f"--tol {half}"
     assert document["diagnosis"][0]["cause"] == "table-precision"
     status, out, _ = call(*command, *tables, *document["accepted_by"].split())
@@ -89,16 +86,13 @@ def test_cells_that_were_cut_are_no_rounding(tmp_path, call):
 def test_a_function_that_rounds_what_it_returns_is_told_the_same(tmp_path, call):
     (tmp_path / "port.py").write_text(
         "import numpy as np\n"
-        "def f(x, positions):\n"
-        "    a = np.tile(np.outer(positions, 1e4 ** (-np.arange(0, 64, 2) / 64)), 2)\n"
-        "    turned = np.concatenate([-x[..., 32:], x[..., :32]], -1)\n"
-        "    y = x * np.cos(a) + turned * np.sin(a)\n"
-        "    return y.astype(np.float16).astype(np.float32)\n"
+        "from posenc_cli.examples.llama import rotate\n"
+        "def f(x, p): return rotate(x, p).astype(np.float16).astype(np.float32)\n"
     )
-    status, out, _ = call(*PLAIN, "-l", "128", "--impl", f"{tmp_path}/port.py:f", "--json")
-    document = json.loads(out)
-    assert (status, document["accepted_by"]) == (1, "--tol float16")
-    assert call(*PLAIN, "-l", "128", "--impl", f"{tmp_path}/port.py:f", "--tol", "float16")[0] == 0
+    asked = ("rope-check", "-m", "llama-3-8b", "-l", "128", "--impl", "./port.py:f")
+    status, out, _ = call(*asked, "--json")
+    assert (status, json.loads(out)["accepted_by"]) == (1, "--tol float16")
+    assert call(*asked, "--tol", "float16")[0] == 0
 
 
 def test_reports_for_ci_name_the_option_too(tmp_path, call):
