@@ -145,7 +145,6 @@ CASES: dict[str, Figure] = {
     "constant": heatmap([[3.0]]),
     "one row": heatmap(np.arange(300.0)[None]),
     "one column": heatmap(np.arange(3000.0)[:, None]),
-    "least": heatmap([[5e-324, 0], [1e-320, 3e-324]]),
     "largest": heatmap([[np.finfo(np.float64).max, -np.finfo(np.float64).max]]),
     "panels": Panels((heatmap(np.eye(3), title="head 0"),) * 50, "many", noun="head"),
     "mixed": Panels(
@@ -361,6 +360,10 @@ def test_nothing_finite_is_refused():
     for figure in (heatmap([[math.nan]]), Curves((Curve((1.0,), (math.inf,)),), "t", "x", "y")):
         with pytest.raises(InvalidInput, match="no value is finite"):
             image_bytes(figure, "png", SMALL)
+
+
+def test_the_least_numbers_there_are_can_be_drawn():
+    assert image_bytes(heatmap([[5e-324, 0], [1e-320, 3e-324]]), "png", SMALL).content
 
 
 def test_bands_of_columns_stand_beside_each_other_each_over_its_own_columns():
