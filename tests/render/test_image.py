@@ -599,8 +599,8 @@ def test_the_label_of_a_color_scale_is_apart_from_the_next_axes():
 
 @pytest.mark.long
 def test_curves_that_are_last_of_three_panels_fill_their_row():
-    three = Panels((a_map("a"), a_map("b"), A_CURVE), "three", shared=False)
-    drawing = drawing_of(three, Style(1500, 1650))
+    drawing = Drawing(Style(1500, 1650))
+    drawing.add(Panels((a_map("a"), a_map("b"), A_CURVE), "three", shared=False))
     first, second, curve = (axes.bbox for axes in drawing.page.axes if axes.get_title().strip())
     assert curve.x0 == pytest.approx(first.x0, abs=1)
     assert curve.x1 >= second.x1
