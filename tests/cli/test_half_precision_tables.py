@@ -86,13 +86,16 @@ def test_cells_that_were_cut_are_no_rounding(tmp_path, call):
 def test_a_function_that_rounds_what_it_returns_is_told_the_same(tmp_path, call):
     (tmp_path / "port.py").write_text(
         "import numpy as np\n"
-        "from posenc_cli.examples.llama import rotate\n"
-        "def f(x, p): return rotate(x, p).astype(np.float16).astype(np.float32)\n"
+        "def f(x, positions):\n"
+        "    a = np.tile(np.outer(positions, 1e4 ** (-np.arange(0, 64, 2) / 64)), 2)\n"
+        "    turned = np.concatenate([-x[..., 32:], x[..., :32]], -1)\n"
+        "    y = x * np.cos(a) + turned * np.sin(a)\n"
+        "    return y.astype(np.float16).astype(np.float32)\n"
     )
-    asked = ("rope-check", "-m", "llama-3-8b", "-l", "128", "--impl", "./port.py:f")
-    status, out, _ = call(*asked, "--json")
-    assert (status, json.loads(out)["accepted_by"]) == (1, "--tol float16")
-    assert call(*asked, "--tol", "float16")[0] == 0
+    status, out, _ = call(*PLAIN, "-l", "128", "--impl", f"{tmp_path}/port.py:f", "--json")
+    document = json.loads(out)
+    assert (status, document["accepted_by"]) == (1, "--tol float16")
+    assert call(*PLAIN, "-l", "128", "--impl", f"{tmp_path}/port.py:f", "--tol", "float16")[0] == 0
 
 
 def test_reports_for_ci_name_the_option_too(tmp_path, call):
