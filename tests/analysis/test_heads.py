@@ -1,12 +1,10 @@
 """Heads of positions alone: their optimum by other solvers, and what each scheme permits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from posenc_cli.analysis.head_patterns.heads import HeadRequirement, HeadsRequest, target_of
-from posenc_cli.analysis.head_patterns.position_scores import HeadEncoding
+from posenc_cli.analysis.head_patterns.position_scores import HeadEncoding, _rotary_scores
 from posenc_cli.catalogue import BUILT_IN, find
 from posenc_cli.choice import choice_of_schemes
 from posenc_cli.errors import InvalidInput
@@ -95,10 +93,9 @@ def test_another_solver_on_features_written_by_hand_ends_at_the_same_optimum(sch
     expected = dense_optimum(by_hand, shares, l2)
     optimum = result(scheme, target, given, trained=count, lengths=(48,), l2=l2).head.optimum
     scores = np.nan_to_num(by_hand) @ expected
-    if scheme == "transformer-xl":  # sines come first there, of the same distances
-        optimum_numbers = np.roll(optimum.numbers, len(expected) // 2)
-    else:
-        optimum_numbers = optimum.numbers
+    # In Transformer-XL sines come first, of the same distances.
+    shift = len(expected) // 2 if scheme == "transformer-xl" else 0
+    optimum_numbers = np.roll(optimum.numbers, shift)
     assert np.abs(optimum_numbers - expected).max() < TWO_SOLVERS
     assert np.abs(np.nan_to_num(by_hand) @ optimum_numbers - scores).max() < TWO_SOLVERS
     assert optimum.gradient <= 1e-12
@@ -186,11 +183,8 @@ def test_near_keys_are_of_fast_pairs_and_the_first_key_of_slow_ones():
 
 def test_longer_lengths_are_measured_on_as_many_last_queries_as_were_trained():
     both = result("alibi", "first", lengths=(150, 300))
-    assert [(each.length, each.queries) for each in both.lengths] == [
-        (100, 100),
-        (150, 100),
-        (300, 100),
-    ]
+    counts = [(each.length, each.queries) for each in both.lengths]
+    assert counts == [(100, 100), (150, 100), (300, 100)]
 
 
 def test_scores_by_offset_are_those_of_any_two_positions_so_far_apart():
@@ -198,13 +192,10 @@ def test_scores_by_offset_are_those_of_any_two_positions_so_far_apart():
         encoding = HeadEncoding(find(scheme), {"dim": 8}).at(12)
         numbers = np.random.default_rng(1).standard_normal(8)
         by_offset = encoding.terms @ numbers
-        from posenc_cli.analysis.head_patterns.position_scores import _rotary_scores
-
         turns = [encoding._rotations(side) for side in (encoding.query, encoding.key)]
         pairwise = _rotary_scores(*turns).of(numbers)
         for query in range(12):
-            found = pairwise[query, query::-1]
-            assert np.abs(found - by_offset[: query + 1]).max() < 1e-12
+            assert np.abs(pairwise[query, query::-1] - by_offset[: query + 1]).max() < 1e-12
 
 
 def test_rows_wider_than_the_trained_length_lose_nothing_by_being_projected():

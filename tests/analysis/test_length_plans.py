@@ -19,14 +19,8 @@ from posenc_cli.numerics import exact
 
 PLANS = json.loads((Path(__file__).parents[1] / "golden" / "config_plans.json").read_text())
 
-LLAMA = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 2,
-    "max_position_embeddings": 4096,
-    "rope_theta": 10000.0,
-}
+LLAMA = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32}
+LLAMA |= {"num_hidden_layers": 2, "max_position_embeddings": 4096, "rope_theta": 10000.0}
 
 
 def planned(config, to, **how):
@@ -92,11 +86,8 @@ def test_yarn_multiplies_logits_by_the_square_of_its_attention_factor(llama):
     assert yarn.logit_multiplier == pytest.approx((0.1 * math.log(4) + 1) ** 2)
     # NousResearch/Yarn-Llama-2-7b-64k: {"factor": 16.0, …: 4096, "type": "yarn"}.
     published = recipe(planned(LLAMA, 65536), "yarn")
-    assert published.config["rope_scaling"] == {
-        "rope_type": "yarn",
-        "factor": 16.0,
-        "original_max_position_embeddings": 4096,
-    }
+    scaling = {"rope_type": "yarn", "factor": 16.0, "original_max_position_embeddings": 4096}
+    assert published.config["rope_scaling"] == scaling
     assert published.config["max_position_embeddings"] == 65536
 
 
@@ -221,15 +212,12 @@ def test_layers_that_see_a_window_have_no_longer_distance():
     assert isinstance(planned("gemma-3-4b", 262144, layer_type="sliding_attention"), NoPlan)
 
 
-def test_a_length_past_what_is_looked_through_is_refused():
+def test_a_length_past_what_is_looked_through_and_a_config_that_says_none_are_refused():
     with pytest.raises(InvalidInput, match="at most"):
         planned(LLAMA, LONGEST + 1)
-
-
-def test_a_config_that_says_no_length_is_refused():
-    base = {"rope_theta": 1e4}
+    lengthless = {"model_type": "made-up", "hidden_size": 64, "num_attention_heads": 1}
     with pytest.raises(InvalidInput, match="does not state a trained length"):
-        planned({"model_type": "made-up", "hidden_size": 64, "num_attention_heads": 1, **base}, 8)
+        planned({**lengthless, "rope_theta": 1e4}, 8)
 
 
 def frequencies(found, name):
@@ -252,23 +240,20 @@ def test_transformers_makes_of_what_is_set_what_was_planned(case, plans, golden)
     own = recipe(found, case["recipe"])
     assert merged(case["config"], own.config) == case["written"]
     assert own.overrides == case["overrides"]
-    angles, (rtol, scaled) = frequencies(found, case["recipe"]), tolerances(statement)
+    angles = frequencies(found, case["recipe"])
+    rtol, scaled = (
+        statement["tolerance"][key]["rtol"] for key in ("inv_freq", "attention_scaling")
+    )
     for kind in ("written", "overridden"):
         table = arrays[f"{case['name']}/{kind}"]
         assert table == pytest.approx(angles[: len(table)], rel=rtol)
         assert own.attention_factor == pytest.approx(case[f"{kind}_scaling"], rel=scaled)
 
 
-def tolerances(statement):
-    return [statement["tolerance"][key]["rtol"] for key in ("inv_freq", "attention_scaling")]
-
-
 def test_one_pair_that_turns_has_no_base_to_raise():
     found = planned({**LLAMA, "head_dim": 2}, 8192)
-    assert (found.pairs, found.left_out["ntk"]) == (
-        1,
-        "one pair rotates, and its frequency is 1 whatever the base",
-    )
+    same = "one pair rotates, and its frequency is 1 whatever the base"
+    assert (found.pairs, found.left_out["ntk"]) == (1, same)
     assert found.left_out["base"] == "no larger base that was tried qualifies"
 
 

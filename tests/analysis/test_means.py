@@ -1,7 +1,5 @@
 """Maps of similarities in fewer cells than positions: against means of the whole matrix."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

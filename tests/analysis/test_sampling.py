@@ -32,9 +32,7 @@ def engine(_plan: object) -> Engine:
 
 
 @given(count=LONG, most=st.integers(min_value=2, max_value=300))
-def test_a_spread_goes_from_the_first_to_the_last_in_almost_equal_steps(
-    count: int, most: int
-) -> None:
+def test_a_spread_goes_from_the_first_to_the_last_in_almost_equal_steps(count, most):
     found = spread(count, most)
     assert len(found) == min(count, most)
     assert found[0] == 0
@@ -45,7 +43,7 @@ def test_a_spread_goes_from_the_first_to_the_last_in_almost_equal_steps(
 
 
 @given(count=LONG, most=st.integers(min_value=1, max_value=300))
-def test_an_even_spread_has_equal_steps_and_no_room_for_another(count: int, most: int) -> None:
+def test_an_even_spread_has_equal_steps_and_no_room_for_another(count, most):
     found = spread(count, most, even=True)
     gaps = {after - before for before, after in pairwise(found)}
     assert len(gaps) <= 1
@@ -55,11 +53,11 @@ def test_an_even_spread_has_equal_steps_and_no_room_for_another(count: int, most
 
 
 @given(st.lists(st.integers(min_value=0, max_value=2**53), min_size=1, max_size=30))
-def test_positions_of_points_are_the_points_in_their_order(points: list[int]) -> None:
+def test_positions_of_points_are_the_points_in_their_order(points):
     assert list(positions_of(points)) == points
 
 
-def test_points_are_a_sequence_of_positions_however_many() -> None:
+def test_points_are_a_sequence_of_positions_however_many():
     some = Positions.parse("5:9,100:200:30,3")
     assert [*Points(some)] == [*some]
     assert Points(some)[-1] == 3
@@ -67,21 +65,20 @@ def test_points_are_a_sequence_of_positions_however_many() -> None:
     assert Points(Positions.contiguous(7, 2**53))[2**52] == 2**52 + 7
 
 
-def test_the_step_is_the_usual_one_and_names_have_none() -> None:
+def test_the_step_is_the_usual_one_and_names_have_none():
     assert steps([0, 3, 6, 100]) == 3
     assert steps(["a", "b"]) is None
     assert steps([4]) is None
 
 
 @pytest.mark.parametrize("wavelength", [2.5, 7.0, 40.0, 900.0])
-def test_wavelengths_judged_by_values_are_those_of_sines(wavelength: float) -> None:
+def test_wavelengths_judged_by_values_are_those_of_sines(wavelength):
     points = range(4000)
 
     def cells(rows: Any, _columns: Any) -> Any:
         return np.sin(2 * math.pi * np.asarray(rows) / wavelength)[:, None]
 
-    rows = spread(4000, 397)
-    (found,) = wavelengths_by_values(cells, points)(rows, [0])
+    (found,) = wavelengths_by_values(cells, points)(spread(4000, 397), [0])
     # The speed of a sine is measured over one position: chords are shorter than arcs.
     assert found == pytest.approx(wavelength, rel=0.03 if wavelength > 5 else 0.35)
 
@@ -99,9 +96,7 @@ def test_wavelengths_judged_by_values_are_those_of_sines(wavelength: float) -> N
         ("sinusoidal-nd", "0:50", {"dim": 8}),
     ],
 )
-def test_cells_are_the_cells_of_the_whole_matrix(
-    scheme: str, positions: str, settings: dict[str, Any]
-) -> None:
+def test_cells_are_the_cells_of_the_whole_matrix(scheme, positions, settings):
     whole = matrix(scheme, positions, dtype="float64", **settings)
     asked = request(scheme, positions, dtype="float64", **settings)
     where = Positions.parse(positions)
@@ -114,7 +109,7 @@ def test_cells_are_the_cells_of_the_whole_matrix(
     )
 
 
-def test_scores_are_those_of_the_whole_matrix() -> None:
+def test_scores_are_those_of_the_whole_matrix():
     whole = matrix("alibi", "0:40", dtype="float64", heads=4)
     asked = request("alibi", "0:40", dtype="float64", heads=4, head=2)
     cells = score_cells(asked, range(40), engine)
@@ -122,7 +117,7 @@ def test_scores_are_those_of_the_whole_matrix() -> None:
     assert np.array_equal(cells([1, 5], [2, 3, 39]), whole[2][np.ix_([1, 5], [2, 3, 39])])
 
 
-def test_similarity_maps_are_cosines_between_rows_of_the_grid() -> None:
+def test_similarity_maps_are_cosines_between_rows_of_the_grid():
     asked = request("sinusoidal-nd", None, dtype="float64", grid="5x7", dim=16)
     rows = matrix("sinusoidal-nd", "0:35", dtype="float64", grid="5x7", dim=16)
     cells = similarity_cells(asked, (5, 7), origin=0, position=17, engine_for=engine)
@@ -132,7 +127,7 @@ def test_similarity_maps_are_cosines_between_rows_of_the_grid() -> None:
     assert cells([4, 2], [0, 3]) == pytest.approx(expected[np.ix_([4, 2], [0, 3])], rel=1e-12)
 
 
-def test_wavelengths_of_waves_are_turns_of_their_frequencies() -> None:
+def test_wavelengths_of_waves_are_turns_of_their_frequencies():
     waves = request("rope", "0:4", dim=8, base=100.0).encoding.bound.content.waves  # type: ignore[union-attr]
     expected = [2 * math.pi * 100 ** (i / 4) for i in range(4)]
     assert wavelengths_of(waves) == pytest.approx(expected, rel=1e-14)

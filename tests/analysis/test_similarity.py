@@ -74,15 +74,11 @@ def test_a_cosine_is_the_product_of_directions():
 def rotated(x, positions, frequencies, layout):
     """Rows that hold ``x`` turned by their positions, written out pair by pair."""
     half = len(frequencies)
-    first, second = (
-        (np.arange(half), np.arange(half) + half)
-        if layout == "half"
-        else (np.arange(half) * 2, np.arange(half) * 2 + 1)
-    )
-    angles = np.outer(positions, frequencies)
+    columns = np.arange(2 * half)
+    first, second = columns.reshape(2, half) if layout == "half" else columns.reshape(half, 2).T
+    turned = (x[first] + 1j * x[second]) * np.exp(1j * np.outer(positions, frequencies))
     rows = np.empty((len(positions), 2 * half))
-    rows[:, first] = x[first] * np.cos(angles) - x[second] * np.sin(angles)
-    rows[:, second] = x[first] * np.sin(angles) + x[second] * np.cos(angles)
+    rows[:, first], rows[:, second] = turned.real, turned.imag
     return rows
 
 
@@ -150,10 +146,9 @@ def test_of_a_bias_the_matrix_is_the_bias(scheme, given):
 
 
 def test_a_bias_has_no_cosine():
-    with pytest.raises(InvalidInput, match="--normalize cosine"):
-        similarity_of("alibi", head=0, normalize="cosine")
-    with pytest.raises(InvalidInput, match="--normalize cosine"):
-        similarity_of("xpos", normalize="cosine")
+    for scheme, head in (("alibi", 0), ("xpos", None)):
+        with pytest.raises(InvalidInput, match="--normalize cosine"):
+            similarity_of(scheme, head=head, normalize="cosine")
 
 
 @pytest.mark.parametrize("offset", [0, 1, 17, 4095, 10**6, 2**53 - 1])
@@ -170,12 +165,7 @@ def test_a_profile_is_the_sum_of_cosines(offset):
 def test_a_profile_is_the_same_whatever_is_asked_beside_it():
     profile = similarity_of("sinusoidal", "0:5000").source
     everything = profile.at(np.arange(5000))
-    for some in (
-        np.arange(17),
-        np.array([4999, 3, 3, 128]),
-        np.array([777]),
-        np.arange(0, 5000, 7),
-    ):
+    for some in (np.arange(17), np.array([4999, 3, 3, 128]), np.arange(0, 5000, 7)):
         np.testing.assert_array_equal(profile.at(some), everything[some])
     np.testing.assert_array_equal(profile.at(-np.arange(5000)), everything)
 
@@ -370,13 +360,10 @@ def test_offsets_of_positions_at_any_steps(scheme):
         assert found.symmetric
 
 
-def test_too_many_uneven_positions_are_refused(monkeypatch):
+def test_too_many_uneven_positions_and_too_many_keys_are_refused(monkeypatch):
     monkeypatch.setattr(verdict, "_SCATTERED", 3)
     with pytest.raises(InvalidInput, match="evenly spaced"):
         judged("sinusoidal", "0:4,9")
-
-
-def test_too_many_keys_are_refused(monkeypatch):
     monkeypatch.setattr(verdict, "ALL_OFFSETS", 8)
     with pytest.raises(InvalidInput, match="--len 9"):
         judged("alibi", "0:9", head=0, form="bloom")

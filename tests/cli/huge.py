@@ -4,8 +4,6 @@ Each is forked from one process that has imported what they need, so that many c
 bounds are CPU seconds and address space past what the process has, so no other load counts.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

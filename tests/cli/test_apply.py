@@ -1,11 +1,7 @@
 """``posenc apply``: what it writes, and what it refuses."""
 
-from __future__ import annotations
-
 import itertools
 import json
-import os
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -24,17 +20,6 @@ def x(tmp_path, monkeypatch):
     return values
 
 
-def refused(call, *arguments):
-    before = sorted(os.listdir())
-    status, out, err = call("apply", *arguments)
-    assert (status, out) == (2, "")
-    first, *rest = err.splitlines()
-    assert first.startswith("posenc: error: ")
-    assert not rest or (len(rest) == 1 and rest[0].startswith("hint: "))
-    assert sorted(os.listdir()) == before
-    return err
-
-
 @pytest.mark.parametrize(
     ("scheme", "given"),
     [("rope", {}), ("sinusoidal", {}), ("learned", {"seed": 4}), ("xpos", {"side": "key"})],
@@ -49,13 +34,10 @@ def test_the_result_has_the_shape_and_the_dtype_of_x(call, x, scheme, given):
     assert (written == posenc.apply(x, scheme, **given)).all()
 
 
-def test_positions_start_where_they_are_said_to(call, x):
-    assert call("apply", "-s", "rope", "--in", "x.npy", "--start", "5", "-o", "y.npy")[0] == 0
-    expected = posenc.apply(x, "rope", range(5, 15))
-    assert (np.load("y.npy") == expected).all()
-    asked = ("apply", "-s", "rope", "--in", "x.npy", "--positions", "5:15", "-o", "z.npy")
-    assert call(*asked)[0] == 0
-    assert (np.load("z.npy") == expected).all()
+@pytest.mark.parametrize("where", [("--start", "5"), ("--positions", "5:15")])
+def test_positions_start_where_they_are_said_to(call, x, where):
+    assert call("apply", "-s", "rope", "--in", "x.npy", *where, "-o", "y.npy")[0] == 0
+    assert (np.load("y.npy") == posenc.apply(x, "rope", range(5, 15))).all()
 
 
 def test_an_archive_holds_x_positions_and_y(call, x):
@@ -73,16 +55,11 @@ def test_an_archive_holds_x_positions_and_y(call, x):
     assert (np.load("again.npy") == np.load("pack.npz")["y"]).all()
 
 
-def test_a_seed_draws_x_and_keeps_it(call, x):
-    del x
+def test_a_seed_draws_x_and_keeps_it(call, document):
     how = ("-s", "rope", "-d", "8", "-l", "5", "--seed", "3", "--dtype", "bfloat16")
-    out = ("-o", "pack.safetensors", "--out-x", "drawn.safetensors", "--json")
-    status, text, err = call("apply", *how, *out)
-    assert (status, err) == (0, "")
-    document = json.loads(text)
-    assert next(iter(document.items())) == ("schema", "posenc/apply/1")
-    assert document["source"] == {"path": None, "seed": 3, "shape": [5, 8], "dtype": "bfloat16"}
-    assert document["arrays"] == ["x", "positions", "y"]
+    told = document("apply", *how, "-o", "pack.safetensors", "--out-x", "drawn.safetensors")
+    assert told["source"] == {"path": None, "seed": 3, "shape": [5, 8], "dtype": "bfloat16"}
+    assert told["arrays"] == ["x", "positions", "y"]
     drawn, kept = read_array("drawn.safetensors:x"), read_array("pack.safetensors:x")
     assert drawn.dtype == kept.dtype == "bfloat16"
     assert (drawn.values == kept.values).all()
@@ -90,17 +67,11 @@ def test_a_seed_draws_x_and_keeps_it(call, x):
     assert call(*again)[0] == 0
     y, z = (read_array(f"{name}.safetensors:y").values for name in ("pack", "again"))
     assert (y == z).all()
-
-
-def test_bfloat16_vectors_stand_in_an_archive_of_numpy_in_float32(call, x):
-    del x
-    draw = ("apply", "-s", "rope", "-d", "8", "-l", "5", "--seed", "3")
-    assert call(*draw, "--dtype", "bfloat16", "-o", "pack.safetensors")[0] == 0
-    how = ("--in", "pack.safetensors:x", "--dtype", "float32", "-o", "y.npz")
-    assert call("apply", "-s", "rope", *how)[0] == 0
-    with np.load("y.npz") as pack:
+    wide = ("--in", "pack.safetensors:x", "--dtype", "float32", "-o", "y.npz")
+    assert call("apply", "-s", "rope", *wide)[0] == 0
+    with np.load("y.npz") as pack:  # NumPy has no bfloat16
         assert pack["x"].dtype == np.float32
-        assert (pack["x"] == read_array("pack.safetensors:x").values).all()
+        assert (pack["x"] == kept.values).all()
 
 
 def test_a_hybrid_applies_the_part_that_vectors_have(call, x):
@@ -110,43 +81,22 @@ def test_a_hybrid_applies_the_part_that_vectors_have(call, x):
     assert (np.load("y.npy") == posenc.apply(x, "rope")).all()
 
 
-def test_a_model_takes_vectors_of_its_heads(call, x):
-    assert "'x.npy' has vectors of 16 columns" in refused(
-        call, "-m", "llama-3-8b", "--in", "x.npy", "-o", "y.npy"
-    )
+def test_a_model_takes_vectors_of_its_heads(call, x, refused):
+    asked = ("apply", "-m", "llama-3-8b", "--in")
+    assert "'x.npy' has vectors of 16 columns" in refused(*asked, "x.npy", "-o", "y.npy")
     q = np.random.default_rng(0).standard_normal((2, 6, 128)).astype(np.float16)
     np.save("q.npy", q)
-    assert call("apply", "-m", "llama-3-8b", "--in", "q.npy", "-o", "y.npy")[0] == 0
-    assert (np.load("y.npy") == posenc.apply(q, "llama-3-8b")).all()
-    how = ("--arithmetic", "float32", "-o", "z.npy")
-    assert call("apply", "-m", "llama-3-8b", "--in", "q.npy", *how)[0] == 0
-    assert (np.load("z.npy") == posenc.apply(q, "llama-3-8b", arithmetic="float32")).all()
+    for more, given in (((), {}), (("--arithmetic", "float32"), {"arithmetic": "float32"})):
+        assert call(*asked, "q.npy", *more, "-o", "y.npy")[0] == 0
+        assert (np.load("y.npy") == posenc.apply(q, "llama-3-8b", **given)).all()
 
 
-OWN_SCHEMES = '''
-from posenc_cli.formulas.declare import Rotation, Rows, Waves, absolute, rotary
-
-
-@rotary(source="mine", formula="theta_i = 2^-i")
-def mine(dim: int = 16) -> Rotation:
-    """Powers of two."""
-    half = dim // 2
-    return Rotation(Waves(half, lambda xp: xp.asarray(2) ** -xp.arange(half)), "half")
-
-
-@absolute(source="mine", formula="p/2")
-def added(dim: int = 16) -> Rows:
-    """Half the position."""
-    return Rows(dim, lambda xp, positions, table: xp.ones(dim) * (positions / 2)[:, None])
-'''
-
-
+@pytest.mark.usefixtures("own")
 def test_schemes_of_ones_own_apply(call, x):
-    Path("own.py").write_text(OWN_SCHEMES, encoding="utf-8")
     assert call("apply", "-s", "./own.py:added", "--in", "x.npy", "-o", "y.npy")[0] == 0
     halves = np.arange(10)[:, None] / 2
     assert (np.load("y.npy") == (x.astype(np.float64) + halves).astype(np.float32)).all()
-    assert call("apply", "-s", "./own.py:mine", "--in", "x.npy", "-o", "z.npy")[0] == 0
+    assert call("apply", "-s", "./own.py:halving", "--in", "x.npy", "-o", "z.npy")[0] == 0
     angles = np.arange(10)[:, None] * 2.0 ** -np.arange(8)
     a, b = np.split(x.astype(np.float64), 2, axis=-1)
     turned = [a * np.cos(angles) - b * np.sin(angles), b * np.cos(angles) + a * np.sin(angles)]
@@ -156,14 +106,8 @@ def test_schemes_of_ones_own_apply(call, x):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            "-s alibi --in x.npy -o y.npy",
-            "is an attention bias, which does not apply to vectors",
-        ),
-        (
-            "-s alibi+t5 --in x.npy -o y.npy",
-            "is an attention bias, which does not apply to vectors",
-        ),
+        ("-s alibi --in x.npy -o y.npy", "is an attention bias, which does not apply to vectors"),
+        ("-s alibi+t5 --in x.npy -o y.npy", "is an attention bias, which does not apply to"),
         ("-s shaw --in x.npy -o y.npy", "is a relative encoding"),
         ("-s sinusoidal+rope --in x.npy -o y.npy", "both apply to vectors"),
         ("-s rope -d 8 --in x.npy -o y.npy", "has vectors of 16 columns, but rope has 8"),
@@ -183,11 +127,11 @@ def test_schemes_of_ones_own_apply(call, x):
         ("-s sinusoidal-nd --set grid=2x4 --in x.npy -o y.npy", "position 9"),
     ],
 )
-def test_what_cannot_be_applied_is_one_line(call, x, arguments, message):
+def test_what_cannot_be_applied_is_one_line(refused, x, arguments, message):
     np.save("whole.npy", np.arange(32).reshape(2, 16))
     np.save("complex.npy", x.astype(np.complex64))
     np.save("row.npy", x[0, 0, 0])
-    assert message in refused(call, *arguments.split())
+    assert message in refused("apply", *arguments.split())
 
 
 def test_the_time_that_is_told_is_from_reading_to_writing(call, x, monkeypatch):
@@ -198,19 +142,16 @@ def test_the_time_that_is_told_is_from_reading_to_writing(call, x, monkeypatch):
     assert " bytes in 0.25 s" in err
 
 
-def test_without_a_length_512_vectors_are_drawn(call):
-    out = call("apply", "-s", "rope", "--seed", "1", "-o", "y.npy", "--json")[1]
-    assert json.loads(out)["shape"] == [512, 64]
+def test_without_a_length_512_vectors_are_drawn(document):
+    assert document("apply", "-s", "rope", "--seed", "1", "-o", "y.npy")["shape"] == [512, 64]
 
 
 @pytest.mark.parametrize(
     ("scheme", "columns", "hint"),
-    [("rope", 63, ""), ("rope", 16, "hint: --dim 16\n"), ("learned", 63, "hint: --dim 63\n")],
+    [("rope", 63, None), ("rope", 16, "--dim 16"), ("learned", 63, "--dim 63")],
 )
-def test_the_hint_at_the_columns_of_x_works(scheme, columns, hint, call, x):
+def test_the_hint_at_the_columns_of_x_works(scheme, columns, hint, call, refused):
     np.save("other.npy", np.ones((4, columns), np.float32))
-    err = refused(call, "-s", scheme, "-d", "64", "--in", "other.npy", "-o", "y.npy")
-    assert err.partition("\n")[2] == hint
-    if hint:
-        words = hint.split()[1:]
-        assert call("apply", "-s", scheme, *words, "--in", "other.npy", "-o", "y.npy")[0] == 0
+    asked = ("apply", "-s", scheme, "--in", "other.npy", "-o", "y.npy")
+    assert refused(*asked, "-d", "64").partition("\n")[2] == (f"hint: {hint}\n" if hint else "")
+    assert hint is None or call(*asked, *hint.split())[0] == 0

@@ -1,7 +1,5 @@
 """``posenc --version --verbose`` and the options that choose an engine."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import sys
@@ -20,10 +18,9 @@ def described(call):
     return json.loads(out)["backends"]
 
 
-def test_version_lists_every_backend_where_more_is_asked_for(call):
+def test_version_lists_every_backend_where_more_is_asked_for(call, printed):
     assert call("--version", "extra") == call("-V") == (0, f"posenc {__version__}\n", "")
-    status, out, err = call("--version", "--verbose")
-    assert (status, err) == (0, "")
+    out = printed("--version", "--verbose", err="")
     assert call("-V", "-v")[1] == out
     assert out.startswith(f"posenc {__version__}, Python {sys.version.split()[0]}, ")
     assert all(f"\n{name} " in out for name in registry.BUILT_IN)
@@ -35,7 +32,6 @@ def test_version_lists_every_backend_where_more_is_asked_for(call):
 
 
 def _with_devices(monkeypatch, *devices):
-    from posenc_cli.backends.registry import Status
     from posenc_cli.backends.torch import TorchBackend
 
     there = Status(True, "2.9", devices, "torch")
@@ -76,44 +72,34 @@ def test_what_is_said_of_torch_was_measured():
     [
         ("--backend nump", 2, "unknown backend 'nump'"),
         ("--threads 0", 2, "--threads 0: must be at least 1"),
-        ("--threads x", 2, "--threads 'x': must be an integer"),
         ("--threads 1000", 2, "--threads 1000: must be at most 256"),
-        (
-            "--backend numpy --device cuda",
-            3,
-            "--device cuda: the numpy backend has cpu here",
-        ),
+        ("--backend numpy --device cuda", 3, "--device cuda: the numpy backend has cpu here"),
         ("--device nonsense!", 2, "--device 'nonsense!': must be a device"),
         ("--device CPU", 2, "--device 'CPU': must be a device"),
         ("--device cpu:99", 2, "--device 'cpu:99': must be a device"),
         ("--arithmetic float16", 2, "--arithmetic 'float16': must be one of"),
     ],
 )
-def test_bad_engines_are_refused_in_one_line(arguments, status, message, call, tmp_path):
-    found, out, err = call("generate", "-s", "rope", "-l", "9", *arguments.split())
-    assert (found, out) == (status, "")
-    assert message in err.splitlines()[0]
-    assert not list(tmp_path.iterdir())
+def test_bad_engines_are_refused_in_one_line(arguments, status, message, refused):
+    asked = ("generate", "-s", "rope", "-l", "9", *arguments.split())
+    assert message in refused(*asked, status=status).splitlines()[0]
 
 
-def test_the_environment_chooses_where_no_option_does(call, monkeypatch):
-    asked = ("generate", "-s", "rope", "-l", "9", "--json")
+def test_the_environment_chooses_where_no_option_does(call, document, refused, monkeypatch):
+    asked = ("generate", "-s", "rope", "-l", "9")
     monkeypatch.setenv("POSENC_BACKEND", "nump")
-    status, _, err = call(*asked)
-    assert status == 2
+    err = refused(*asked)
     assert "POSENC_BACKEND 'nump': must be one of" in err
     assert "did you mean 'numpy'?" in err
-    assert json.loads(call(*asked, "--backend", "numpy")[1])["backend"] == "numpy"
+    assert document(*asked, "--backend", "numpy")["backend"] == "numpy"
     monkeypatch.setenv("POSENC_BACKEND", "")
     monkeypatch.setenv("POSENC_THREADS", "0")
-    status, _, err = call(*asked)
-    assert status == 2
-    assert "POSENC_THREADS 0" in err
+    assert "POSENC_THREADS 0" in refused(*asked)
     assert call(*asked, "--threads", "2")[0] == 0
 
 
 @pytest.mark.parametrize("works", [True, False])
-def test_auto_takes_the_compiled_kernel_for_large_jobs_where_it_works(works, call, monkeypatch):
+def test_auto_takes_the_compiled_kernel_for_large_jobs_where_it_works(works, document, monkeypatch):
     if not registry.status("fast").available:
         pytest.skip("there is no compiled library")
     monkeypatch.setattr(registry, "FAST_FROM", 1000)
@@ -122,10 +108,8 @@ def test_auto_takes_the_compiled_kernel_for_large_jobs_where_it_works(works, cal
 
         damaged = Status(False, None, (), "its library is damaged")
         monkeypatch.setattr(FastBackend, "status", lambda _: damaged)
-    large = call("generate", "-s", "rope", "-l", "100", "-o", "a.npy", "--json")[1]
-    assert json.loads(large)["backend"] == ("fast" if works else "numpy")
-    small = call("generate", "-s", "rope", "-l", "3", "-o", "a.npy", "--json")[1]
-    assert json.loads(small)["backend"] == "numpy"
+    for length, backend in (("100", "fast" if works else "numpy"), ("3", "numpy")):
+        assert document("generate", "-s", "rope", "-l", length)["backend"] == backend
 
 
 @pytest.mark.parametrize(
@@ -138,17 +122,16 @@ def test_auto_takes_the_compiled_kernel_for_large_jobs_where_it_works(works, cal
         "-s learned -l 100",
     ],
 )
-def test_auto_takes_numpy_for_what_the_kernel_does_not_compute(arguments, call, monkeypatch):
+def test_auto_takes_numpy_for_what_the_kernel_does_not_compute(arguments, document, monkeypatch):
     monkeypatch.setattr(registry, "FAST_FROM", 1000)
-    out = call("generate", *arguments.split(), "-o", "a.npy", "--json")[1]
-    assert json.loads(out)["backend"] == "numpy"
+    assert document("generate", *arguments.split())["backend"] == "numpy"
 
 
 @pytest.mark.parametrize("scheme", ["alibi", "normalized"])
-def test_scores_and_rows_are_numpys_on_every_backend_and_said_to_be(scheme, call):
+def test_scores_and_rows_are_numpys_on_every_backend_and_said_to_be(scheme, call, document):
     pytest.importorskip("torch")
-    asked = ("generate", "-s", scheme, "-l", "5", "-o", "a.npy", "--json")
-    assert json.loads(call(*asked, "--backend", "torch")[1])["backend"] == "numpy"
+    asked = ("generate", "-s", scheme, "-l", "5", "-o", "a.npy")
+    assert document(*asked, "--backend", "torch")["backend"] == "numpy"
     assert call(*asked, "--device", "cuda:7")[0] == 3
 
 

@@ -1,8 +1,5 @@
 """``posenc curve --table buckets``: what scripts read, what people see, and what is refused."""
 
-from __future__ import annotations
-
-import json
 import shlex
 import subprocess
 import sys
@@ -11,15 +8,10 @@ import numpy as np
 import pytest
 
 
-def buckets(call, rule, *arguments):
+@pytest.fixture
+def buckets(document):
     """The JSON of a rule's buckets, of which the curve draws each at its position."""
-    status, out, err = call(
-        "curve", "-s", *rule.split(), "--table", "buckets", *arguments, "--json"
-    )
-    assert (status, err) == (0, ""), err
-    document = json.loads(out)
-    assert document["schema"] == "posenc/curve/1"
-    return document
+    return lambda rule, *more: document("curve", "-s", *rule.split(), "--table", "buckets", *more)
 
 
 @pytest.mark.parametrize(
@@ -30,23 +22,23 @@ def buckets(call, rule, *arguments):
         ("deberta", "deberta_log_bucket_b256_m512", "hf_deberta_v2"),
     ],
 )
-def test_the_buckets_are_the_peers(rule, name, peer, call, golden):
+def test_the_buckets_are_the_peers(rule, name, peer, buckets, golden):
     _, arrays = golden(name)
-    document = buckets(call, rule)
+    document = buckets(rule)
     assert document["positions"] == arrays["relative_position"].tolist() == list(range(-600, 601))
     assert document["buckets"] == arrays[peer].tolist()
 
 
 @pytest.mark.parametrize("spelling", [("--positions", "-3:3"), ("--positions=-3:3",)])
-def test_negative_positions_are_no_options(spelling, call):
-    assert buckets(call, "t5", *spelling)["buckets"] == [3, 2, 1, 0, 17, 18]
+def test_negative_positions_are_no_options(spelling, buckets):
+    assert buckets("t5", *spelling)["buckets"] == [3, 2, 1, 0, 17, 18]
 
 
-def test_json_says_what_was_asked_and_keeps_the_order_of_positions(call):
-    document = buckets(call, "deberta", "--set", "max-position=1024", "--positions", "0")
+def test_json_says_what_was_asked_and_keeps_the_order_of_positions(buckets):
+    document = buckets("deberta", "--set", "max-position=1024", "--positions", "0")
     assert document["rule"] == "deberta"
     assert document["params"] == {"bucket_size": 256, "max_position": 1024}
-    document = buckets(call, "t5", "--positions", "500,-1,-2,0:30:10")
+    document = buckets("t5", "--positions", "500,-1,-2,0:30:10")
     assert document["positions"] == [500, -1, -2, 0, 10, 20]
     assert document["buckets"] == [31, 1, 2, 0, 24, 26]
 
@@ -76,31 +68,26 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
         ("-s deberta --set max_position=100", "max_position must be above 129"),
     ],
 )
-def test_bad_input_is_one_line(arguments, message, call):
-    status, out, err = call("curve", "--table", "buckets", *arguments.split())
-    assert (status, out) == (2, "")
-    assert err.startswith("posenc: error: ")
-    assert message in err.splitlines()[0]
+def test_bad_input_is_one_line(arguments, message, refused):
+    assert message in refused("curve", "--table", "buckets", *arguments.split()).splitlines()[0]
 
 
-def test_a_plot_has_each_bucket_at_its_position(call):
-    document = buckets(call, "t5", "--set", "num_buckets=8", "--positions", "-40:41")
+def test_a_plot_has_each_bucket_at_its_position(buckets):
+    document = buckets("t5", "--set", "num_buckets=8", "--positions", "-40:41")
     (curve,) = document["curves"]
-    drawn = np.interp(document["positions"], curve["x"], curve["y"])
-    assert drawn.tolist() == document["buckets"]
+    assert np.interp(document["positions"], curve["x"], curve["y"]).tolist() == document["buckets"]
     assert document["title"] == "t5: buckets of 81 relative positions (num_buckets=8)"
     assert (document["x_label"], document["y_label"]) == ("key − query, in positions", "bucket")
 
 
-def test_a_plot_is_parted_where_positions_were_left_out(call):
-    (curve,) = buckets(call, "deberta", "--positions", "0:3,10:12,5")["curves"]
+def test_a_plot_is_parted_where_positions_were_left_out(buckets):
+    (curve,) = buckets("deberta", "--positions", "0:3,10:12,5")["curves"]
     gaps = [x for x, y in zip(curve["x"], curve["y"], strict=True) if y is None]
     assert gaps == [10, 5]
 
 
-def test_a_plot_in_the_terminal_names_its_axes(call):
-    status, out, err = call("curve", "-s", "deberta", "--table", "buckets")
-    assert (status, err) == (0, "")
+def test_a_plot_in_the_terminal_names_its_axes(printed):
+    out = printed("curve", "-s", "deberta", "--table", "buckets", err="")
     assert "deberta: buckets of 1201 relative positions" in out
     assert "across: query − key, in positions   up: bucket" in out
     assert len(out.splitlines()) < 24

@@ -1,7 +1,5 @@
 """However much is asked for, a command refuses, or takes a sample and says so, at little cost."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -53,8 +51,7 @@ TABLE = [
         )
     ),
     *(
-        (f"inspect -s {scheme} --len {size}", REFUSED)
-        for size in (BILLION,)
+        (f"inspect -s {scheme} --len {BILLION}", REFUSED)
         for scheme in ("rope", "alibi", "transformer-xl", "integer")
     ),
     *((f"plan -m llama-2-7b --to {size}", REFUSED) for size in (BILLION, LAST)),

@@ -1,7 +1,5 @@
 """``posenc check``: the options that it shares with other commands."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -23,23 +21,21 @@ def half(tmp_path):
     return "half.npy"
 
 
-@pytest.mark.parametrize("name", ["float16", "fp16"])
-def test_a_number_format_is_taken_as_generate_takes_it(name, half, call):
-    assert call("check", half, "-s", "sinusoidal")[0] == 1
-    assert call("check", half, "-s", "sinusoidal", "--tol", name)[0] == 0
-    assert call("check", half, "-s", "sinusoidal", "--tol", "exact")[0] == 1
+def test_a_number_format_is_taken_as_generate_takes_it(half, call):
+    asked = ("check", half, "-s", "sinusoidal")
+    assert call(*asked)[0] == 1
+    tolerances = ("float16", "fp16", "exact")
+    assert [call(*asked, "--tol", name)[0] for name in tolerances] == [0, 0, 1]
 
 
-def test_values_that_are_only_rounded_twice_are_told_apart_from_wrong_ones(call, tmp_path):
-    angles = np.arange(16, dtype=np.float32)[:, None] * np.float32(1e4) ** -(
-        np.arange(0, 64, 2, dtype=np.float32) / 64
-    )
+def test_values_that_are_only_rounded_twice_are_told_apart_from_wrong_ones(printed):
+    frequencies = np.float32(1e4) ** -(np.arange(0, 64, 2, dtype=np.float32) / 64)
+    angles = np.arange(16, dtype=np.float32)[:, None] * frequencies
     rounded = np.stack([np.sin(angles), np.cos(angles)], -1).reshape(16, 64)
-    np.save(tmp_path / "float32.npy", rounded)
-    np.save(tmp_path / "wrong.npy", np.where(np.arange(64) == 7, rounded + 0.1, rounded))
-    for name, told in (("float32", True), ("wrong", False)):
-        status, out, _ = call("check", f"{name}.npy", "-s", "sinusoidal", "--tol", "exact")
-        assert status == 1
+    wrong = np.where(np.arange(64) == 7, rounded + 0.1, rounded)
+    for values, told in ((rounded, True), (wrong, False)):
+        np.save("table.npy", values)
+        out = printed("check", "table.npy", "-s", "sinusoidal", "--tol", "exact", status=1)
         assert ("the values pass the default tolerance" in " ".join(out.split())) == told
 
 
@@ -68,23 +64,20 @@ def test_calls_that_raised_are_listed_by_verbose(call, tmp_path):
 
 
 @pytest.mark.parametrize("flag", ["-v", "--verbose"])
-def test_verbose_says_what_a_table_was_compared_with(flag, half, call):
+def test_verbose_says_what_a_table_was_compared_with(flag, half, call, printed):
     asked = ("check", half, "-s", "sinusoidal", "--tol", "fp16")
     brief = call(*asked)[1]
-    status, out, _ = call(*asked, flag)
-    assert status == 0
+    out = printed(*asked, flag)
     assert out.startswith(brief.rstrip())
     added = out[len(brief.rstrip()) :].split()
     assert {"reference:", "positions:", "tolerance:", "float16"} <= {*added}
 
 
-def test_verbose_says_of_a_rotation_how_it_was_called(call, tmp_path):
+def test_verbose_says_of_a_rotation_how_it_was_called(call, tmp_path, printed):
     (tmp_path / "mine.py").write_text("def same(x, positions):\n    return x\n")
     asked = ("check", "-s", "rope", "-d", "8", "-l", "4", "--impl", "./mine.py:same")
     assert "called as" not in call(*asked)[1]
-    status, out, _ = call(*asked, "--verbose")
-    assert status == 1
-    assert "called as" in out
+    assert "called as" in printed(*asked, "--verbose", status=1)
 
 
 ADDING = """
@@ -144,17 +137,15 @@ def test_a_function_may_add_a_bias_to_scores(name, status, call, tmp_path):
 @pytest.mark.parametrize(
     ("table", "kind"), [("cos", "cosines"), ("cos-full", "cosines"), ("sin", "sines")]
 )
-def test_one_table_of_two_is_no_file_of_both(table, kind, call):
+def test_one_table_of_two_is_no_file_of_both(table, kind, call, refused):
     call("generate", "-s", "rope", "-l", "9", "--table", table, "--out", "one.npy")
-    status, _, err = call("check", "one.npy", "-s", "rope")
-    assert (status, f"has {kind} alone" in err, "--tables COS SIN" in err) == (2, True, True)
+    err = refused("check", "one.npy", "-s", "rope")
+    assert (f"has {kind} alone" in err, "--tables COS SIN" in err) == (True, True)
 
 
-def test_nothing_to_check_is_an_error_of_any_scheme(call):
-    for asked in (("-m", "llama-3.1-8b"), ("-s", "sinusoidal")):
-        status, out, err = call("check", *asked, "--quiet")
-        assert (status, out) == (2, "")
-        assert "give the values to check" in err
+@pytest.mark.parametrize("asked", [("-m", "llama-3.1-8b"), ("-s", "sinusoidal")])
+def test_nothing_to_check_is_an_error_of_any_scheme(asked, refused):
+    assert "give the values to check" in refused("check", *asked, "--quiet")
 
 
 def test_one_head_is_compared_of_a_file_that_has_all(call):
@@ -170,39 +161,35 @@ def test_one_head_is_compared_of_a_file_that_has_all(call):
     assert call("check", "rows.npy", "-s", "sinusoidal", "--head", "1")[0] == 2
 
 
-def test_a_file_has_its_own_width_where_none_is_asked_for(call):
-    np.save("wide.npy", table(64, 96))
-    status, out, _ = call("check", "wide.npy", "-s", "sinusoidal")
-    assert status == 0
-    assert "96 columns: compared with dim=96, not the default 64" in " ".join(out.split())
-    status, out, _ = call("check", "wide.npy", "-s", "sinusoidal", "-d", "128")
-    assert status == 1
-    assert "the subject has 96 columns, not 128" in " ".join(out.split())
-    np.save("other.npy", table(128, 32))
-    status, out, _ = call("check", "other.npy", "-s", "sinusoidal", "-d", "128")
-    assert status == 1
-    assert "the subject has 32 columns, not 128; the values in both differ" in " ".join(out.split())
+@pytest.mark.parametrize(
+    ("shape", "asked", "status", "said"),
+    [
+        ((64, 96), (), 0, "96 columns: compared with dim=96, not the default 64"),
+        ((64, 96), ("-d", "128"), 1, "the subject has 96 columns, not 128"),
+        ((128, 32), ("-d", "128"), 1, "has 32 columns, not 128; the values in both differ"),
+    ],
+)
+def test_a_file_has_its_own_width_where_none_is_asked_for(shape, asked, status, said, call):
+    np.save("table.npy", table(*shape))
+    found, out, _ = call("check", "table.npy", "-s", "sinusoidal", *asked)
+    assert (found, said in " ".join(out.split())) == (status, True)
 
 
-def test_each_sequence_of_a_batch_is_compared(call):
+def test_each_sequence_of_a_batch_is_compared(call, printed):
     batch = np.stack([table(20)] * 3)
+    asked = ("check", "batch.npy", "-s", "sinusoidal", "-d", "64")
     np.save("batch.npy", batch)
-    status, out, _ = call("check", "batch.npy", "-s", "sinusoidal", "-d", "64")
-    assert status == 0
-    assert "3 sequences of 20 rows: each is compared with 0:20" in " ".join(out.split())
+    assert "3 sequences of 20 rows: each is compared with 0:20" in " ".join(printed(*asked).split())
     batch[2, 5, 7] = 3
     np.save("batch.npy", batch)
-    assert call("check", "batch.npy", "-s", "sinusoidal", "-d", "64")[0] == 1
+    assert call(*asked)[0] == 1
 
 
-def test_the_next_step_names_what_each_of_several_causes_asks_for():
+@pytest.mark.parametrize("several", [True, False])
+def test_the_next_step_names_what_each_of_several_causes_asks_for(several):
     bugs = [NamedBug("base", "a", f"use {name}", "") for name in ("this", "that")]
+    explained = [(bug,) for bug in bugs] if several else [tuple(bugs)]
     fields = dict.fromkeys(("title", "positions", "compared", "differing", "worst"))
-    report = ValueReport(
-        ok=False, subject={}, reference={}, where={}, explained=[(bugs[0],), (bugs[1],)], **fields
-    )
-    assert report.next_step == "use this; or use that"
-    report = ValueReport(
-        ok=False, subject={}, reference={}, where={}, explained=[tuple(bugs)], **fields
-    )
-    assert report.next_step == "use this, and use that"
+    fields |= {"subject": {}, "reference": {}, "where": {}, "explained": explained}
+    joined = "; or use that" if several else ", and use that"
+    assert ValueReport(ok=False, **fields).next_step == f"use this{joined}"

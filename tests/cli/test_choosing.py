@@ -1,7 +1,5 @@
 """Choosing an encoding by a config or a model, in place of a scheme."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -37,16 +35,9 @@ def test_a_config_a_folder_and_a_model_give_the_same_file(config, call, tmp_path
         assert np.load(tmp_path / f"{number}.npy").tobytes() == expected.tobytes()
 
 
-def test_without_a_name_the_file_is_called_after_the_scheme(config, call, tmp_path):
-    assert call("generate", "--config", config(), "-l", "4")[0] == 0
-    assert (tmp_path / "rope-llama3-4x128.npy").exists()
-
-
-def test_options_override_what_a_config_says(config, call):
-    arguments = ("--base", "1e6", "--layout", "interleaved", "--set", "factor=2", "--json")
-    status, out, _ = call("generate", "--config", config(), "-l", "4", *arguments)
-    assert status == 0
-    params = json.loads(out)["params"]
+def test_options_override_what_a_config_says(config, document):
+    arguments = ("--base", "1e6", "--layout", "interleaved", "--set", "factor=2")
+    params = document("generate", "--config", config(), "-l", "4", *arguments)["params"]
     assert (params["base"], params["layout"], params["factor"]) == (1e6, "interleaved", 2.0)
     assert params["low_freq_factor"] == 1.0
 
@@ -72,27 +63,25 @@ def test_a_defaulted_base_is_a_warning_on_stderr(tmp_path, call):
         ("--config missing.json --model gpt2", 2, "--config and --model: give one of them"),
     ],
 )
-def test_what_names_no_encoding_is_refused_in_one_line(arguments, status, message, call, tmp_path):
-    found, out, err = call("generate", *arguments.split(), "-l", "4")
-    assert (found, out) == (status, "")
-    assert err.startswith("posenc: error: ")
-    assert message in err
-    assert not list(tmp_path.glob("*.np*"))
+def test_what_names_no_encoding_is_refused_in_one_line(arguments, status, message, refused):
+    assert message in refused("generate", *arguments.split(), "-l", "4", status=status)
 
 
-def test_a_layer_type_chooses_among_layers_that_differ(call, tmp_path):
-    for number, kind in enumerate(("full_attention", "sliding_attention")):
-        chosen = ("--model", "gemma-3-4b", "--layer-type", kind, "--table", "inv-freq")
-        assert call("generate", *chosen, "-o", f"{number}.npy")[0] == 0
-    full, sliding = (np.load(tmp_path / f"{number}.npy") for number in range(2))
-    assert (full[0], sliding[0]) == (0.125, 1.0)
+def frequencies(call, *asked):
+    assert call("generate", *asked, "--table", "inv-freq", "-o", "f.npy")[0] == 0
+    return np.load("f.npy")
 
 
-def test_a_config_read_as_another_engine_is_what_that_engine_computes(call, tmp_path):
-    for number, engine in enumerate(("transformers", "llama.cpp")):
-        chosen = ("--model", "gpt-oss-20b", "--as", engine, "--table", "inv-freq")
-        assert call("generate", *chosen, "-o", f"{number}.npy")[0] == 0
-    ours, theirs = (np.load(tmp_path / f"{number}.npy") for number in range(2))
+def test_a_layer_type_chooses_among_layers_that_differ(call):
+    for kind, first in (("full_attention", 0.125), ("sliding_attention", 1.0)):
+        assert frequencies(call, "--model", "gemma-3-4b", "--layer-type", kind)[0] == first
+
+
+def test_a_config_read_as_another_engine_is_what_that_engine_computes(call):
+    ours, theirs = (
+        frequencies(call, "--model", "gpt-oss-20b", "--as", engine)
+        for engine in ("transformers", "llama.cpp")
+    )
     assert (ours != theirs).sum() == 9
 
 
@@ -118,18 +107,17 @@ def test_random_rows_in_place_of_a_models_are_said_to_be_random(call, tmp_path):
     assert (status, "random" in err) == (0, False)
 
 
-def test_json_says_which_model_was_read_and_how(call):
-    arguments = ("--model", "gemma-3-4b", "--layer-type", "full_attention", "-l", "4", "--json")
-    document = json.loads(call("generate", *arguments)[1])
-    assert (document["model"], document["layer_type"]) == ("gemma-3-4b", "full_attention")
-    assert document["warnings"] == []
+def test_json_says_which_model_was_read_and_how(document):
+    arguments = ("--model", "gemma-3-4b", "--layer-type", "full_attention", "-l", "4")
+    told = document("generate", *arguments)
+    assert (told["model"], told["layer_type"]) == ("gemma-3-4b", "full_attention")
+    assert told["warnings"] == []
 
 
 @pytest.mark.parametrize("command", ["spectrum", "rotation", "apply --len 4 --seed 1 --out y.npy"])
-def test_an_error_of_a_config_names_the_config_and_what_it_means(call, tmp_path, command):
+def test_an_error_of_a_config_names_the_config_and_what_it_means(refused, tmp_path, command):
     config = {"model_type": "bloom", "hidden_size": 64, "n_head": 8}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    status, out, err = call(*command.split(), "--config", "config.json")
-    assert (status, out) == (2, "")
+    err = refused(*command.split(), "--config", "config.json")
     assert re.match(r"posenc: error: --config 'config.json' \(alibi\)(:| is) ", err)
     assert "--scheme" not in err

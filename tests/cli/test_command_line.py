@@ -1,7 +1,5 @@
 """A plain command line is read without Typer, and as Typer reads it."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

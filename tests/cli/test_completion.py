@@ -43,10 +43,7 @@ def completed(call, monkeypatch, capsys):
         ("posenc generate --like mlx:S", ["mlx:SinusoidalPositionalEncoding"]),
         ("posenc generate -s alibi --set max", ["max_bias="]),
         ("posenc generate -m llama-3.1-8b --set low", ["low_freq_factor="]),
-        (
-            "posenc generate -s sinusoidal --set spacing=",
-            ["spacing=vaswani", "spacing=tensor2tensor"],
-        ),
+        ("posenc generate -s rope --set layout=", ["layout=interleaved", "layout=half"]),
         ("posenc generate -s rope --dtype b", ["bfloat16"]),
         ("posenc generate -s rope --table co", ["cos-sin", "cos", "cos-full", "complex"]),
         ("posenc rope-check --format j", ["json", "junit"]),
@@ -96,14 +93,25 @@ def test_an_empty_variable_asks_for_no_completion(call, monkeypatch):
     assert call("curve", "--help")[0] == 0
 
 
+def run_by(shell, code, folder):
+    """What a shell prints in whose PATH a folder comes first that has posenc by both names."""
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed")
+    for name in ("posenc", "posenc-cli"):
+        (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" -m posenc_cli "$@"\n')
+        (folder / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{folder}:/usr/bin:/bin", "HOME": str(folder)}
+    environment.pop("COMP_WORDS", None)  # what bash says, and tests above
+    given = {"cwd": folder, "env": environment, "text": True, "check": True}
+    bare = ["--norc"] if shell == "bash" else []
+    run = subprocess.run([program, *bare, "-c", code], capture_output=True, **given)
+    assert not run.stderr
+    return run.stdout.splitlines()
+
+
 @pytest.mark.long
 def test_bash_completes_by_the_script_that_is_printed(call, tmp_path):
-    bash = shutil.which("bash")
-    if bash is None:
-        pytest.skip("bash is not installed")
-    posenc = tmp_path / "posenc"
-    posenc.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m posenc_cli "$@"\n')
-    posenc.chmod(0o755)
     (tmp_path / "script").write_text(call("completion", "bash")[1])
     # As bash ends words: at = and :, too.
     typed = {
@@ -111,7 +119,7 @@ def test_bash_completes_by_the_script_that_is_printed(call, tmp_path):
         "-s sinusoidal+./a.py : b --set spacing =": "vaswani tensor2tensor",
         "-s alibi --set max": "nospace max_bias=",
     }
-    lines = ["source script", "compopt() { printf 'nospace '; }"]
+    lines = ["source ./script", "compopt() { printf 'nospace '; }"]
     for line in typed:
         words = f"posenc generate {line}"
         lines += [
@@ -120,18 +128,10 @@ def test_bash_completes_by_the_script_that_is_printed(call, tmp_path):
             'echo "${COMPREPLY[@]}"',
         ]
     lines.append("complete -p posenc posenc-cli")
-    run = subprocess.run(
-        [bash, "--norc", "-c", "\n".join(lines)],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
     registered = [
         f"complete -o default -F _posenc_completion {name}" for name in ("posenc", "posenc-cli")
     ]
-    assert run.stdout.splitlines() == [*typed.values(), *registered]
+    assert run_by("bash", "\n".join(lines), tmp_path) == [*typed.values(), *registered]
 
 
 ASKED = {
@@ -150,44 +150,21 @@ words=(posenc sche) CURRENT=2; _posenc_completion
 
 @pytest.mark.long
 @pytest.mark.parametrize("shell", ASKED)
-def test_zsh_and_fish_complete_by_the_script_that_is_printed(call, tmp_path, monkeypatch, shell):
-    program = shutil.which(shell)
-    if program is None:
-        pytest.skip(f"{shell} is not installed")
-    for name in ("posenc", "posenc-cli"):
-        (tmp_path / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" -m posenc_cli "$@"\n')
-        (tmp_path / name).chmod(0o755)
+def test_zsh_and_fish_complete_by_the_script_that_is_printed(call, tmp_path, shell):
     (tmp_path / "script").write_text(call("completion", shell)[1])
-    monkeypatch.delenv("COMP_WORDS", raising=False)  # what bash says, and tests above
-    run = subprocess.run(
-        [program, "-c", ASKED[shell]],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert not run.stderr
-    first, second = run.stdout.splitlines()
-    assert "rope-yarn" in first
-    assert "schemes" in second
+    first, second = run_by(shell, ASKED[shell], tmp_path)
+    assert ("rope-yarn" in first, "schemes" in second) == (True, True)
 
 
-def test_zsh_and_fish_know_both_names(call):
+def test_both_names_are_known_and_a_shell_that_is_not_is_asked_for(call, monkeypatch):
     zsh = call("completion", "zsh")[1].splitlines()
     assert zsh[0] == "#compdef posenc posenc-cli"
     assert zsh[-1] == "compdef _posenc_completion posenc posenc-cli"
     assert call("completion", "fish")[1].splitlines()[-1].endswith("posenc-cli --wraps posenc")
-
-
-def test_a_shell_that_is_given_and_not_known_is_named(call):
-    refused = (2, "", "posenc: error: SHELL 'tcsh': must be one of bash, zsh, fish\n")
-    assert call("completion", "tcsh") == refused
-
-
-def test_a_shell_of_the_environment_that_is_not_known_is_asked_for(call, monkeypatch):
+    known = "must be one of bash, zsh, fish\n"
+    assert call("completion", "tcsh") == (2, "", f"posenc: error: SHELL 'tcsh': {known}")
+    refused = (2, "", f"posenc: error: SHELL: {known}")
     monkeypatch.setenv("SHELL", "/bin/tcsh")
-    refused = (2, "", "posenc: error: SHELL: must be one of bash, zsh, fish\n")
     assert call("completion") == refused
     monkeypatch.delenv("SHELL")
     assert call("completion") == refused

@@ -1,13 +1,10 @@
 """The files of one run: what a command reads it never replaces, and what it writes comes last."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +16,6 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.files.atomic import replacing
 from posenc_cli.files.formats import FORMATS
 from posenc_cli.transaction import note_read, open_input, transaction
-from tests.processes import PATIENCE
 
 FUNCTION = "def f(x, positions):\n    return x\n"
 
@@ -76,7 +72,7 @@ def contents(folder):
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("link", ["symbolic", "hard"])
 @pytest.mark.parametrize("case", READING, ids=" ".join)
-def test_no_command_replaces_what_it_reads(case, link, folder, call):
+def test_no_command_replaces_what_it_reads(case, link, folder, refused):
     command, source, out = case
     if out != source:
         (folder / out).unlink(missing_ok=True)
@@ -85,9 +81,7 @@ def test_no_command_replaces_what_it_reads(case, link, folder, call):
     elif link == "hard":
         out = f"./folder/../{out}"
     before = contents(folder)
-    status, stdout, stderr = call(*command.format(source, out=out).split())
-    message, hint = stderr.splitlines()
-    assert (status, stdout) == (2, "")
+    message, hint = refused(*command.format(source, out=out).split()).splitlines()
     assert "this command reads that file" in message
     assert "--out" in hint
     assert contents(folder) == before
@@ -121,13 +115,9 @@ SUFFIXES = [
 
 @pytest.mark.sweep(9)
 @pytest.mark.parametrize("command", WRITING)
-def test_no_result_gets_a_name_that_says_it_is_something_else(command, call, tmp_path):
-    refused = [each for each in SUFFIXES if each not in WRITING[command]]
-    for suffix in refused:
-        status, out, err = call(*command.split(), "--out", f"a.{suffix}")
-        assert (status, out) == (2, ""), suffix
-        assert err.startswith("posenc: error: ")
-    assert not list(tmp_path.iterdir())
+def test_no_result_gets_a_name_that_says_it_is_something_else(command, call, refused):
+    for suffix in (each for each in SUFFIXES if each not in WRITING[command]):
+        refused(*command.split(), "--out", f"a.{suffix}")
     for suffix in WRITING[command] - {"png", "svg", "pdf"}:
         assert call(*command.split(), "--out", f"a.{suffix}")[0] == 0
 
@@ -144,10 +134,9 @@ def test_no_result_gets_a_name_that_says_it_is_something_else(command, call, tmp
         ("rope-check -s rope -l 4 --format junit", "x.html", "an HTML page"),
     ],
 )
-def test_a_refused_name_is_told_what_its_suffix_means(words, out, meant, call):
-    status, _, err = call(*words.split(), "--out", out)
+def test_a_refused_name_is_told_what_its_suffix_means(words, out, meant, refused):
     message = f"{' '.join(words.split()[-2:])} cannot go with --out '{out}', the name of {meant}"
-    assert (status, err.splitlines()[0]) == (2, f"posenc: error: {message}")
+    assert refused(*words.split(), "--out", out).splitlines()[0] == f"posenc: error: {message}"
 
 
 @pytest.mark.long
@@ -168,17 +157,10 @@ def test_what_one_run_read_the_next_may_replace(folder, call):
 
 
 @pytest.mark.long
-def test_standard_input_is_an_input_where_it_is_a_file(folder):
+def test_standard_input_is_an_input_where_it_is_a_file(folder, posenc):
     before = contents(folder)
     with (folder / "w.npy").open("rb") as file:
-        done = subprocess.run(
-            [sys.executable, "-m", "posenc_cli", "dot-similarity", "--in", "-", "-o", "w.npy"],
-            cwd=folder,
-            stdin=file,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
+        done = posenc("dot-similarity", "--in", "-", "-o", "w.npy", stdin=file)
     assert done.returncode == 2, done.stderr
     assert contents(folder) == before
 
@@ -219,10 +201,7 @@ def test_a_file_takes_its_name_when_its_run_ends(tmp_path):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
 @pytest.mark.parametrize(
     "words",
-    [
-        "spectrum -s rope -l 9 -o a.png --json",
-        "dot-similarity -s rope -l 9 -o a.npy --json",
-    ],
+    ["spectrum -s rope -l 9 -o a.png --json", "dot-similarity -s rope -l 9 -o a.npy --json"],
 )
 def test_a_stdout_that_fails_leaves_no_file(words, posenc, tmp_path):
     with Path("/dev/full").open("w") as full:
@@ -320,23 +299,18 @@ def test_a_refusal_closes_what_it_opened(tmp_path):
     ],
 )
 def test_a_file_that_does_not_get_its_name_is_not_said_to_be_written(
-    command, folder, call, monkeypatch
+    command, folder, monkeypatch, refused
 ):
-    def refused(*_):
+    def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", refused)
-    monkeypatch.setattr(Path, "rename", refused)
-    status, out, err = call(*command.split())
-    assert (status, out) == (3, "")
-    assert err.startswith("posenc: error: ")
-    assert err.endswith(": No space left on device\n")
+    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr(Path, "rename", full)
+    assert refused(*command.split(), status=3).endswith(": No space left on device\n")
 
 
-def test_a_similarity_that_cannot_be_reported_is_not_said_to_be_written(folder, call):
-    np.save(folder / "nan.npy", np.full((4, 8), np.nan))
+def test_a_similarity_that_cannot_be_reported_is_not_said_to_be_written(refused):
+    np.save("nan.npy", np.full((4, 8), np.nan))
     asked = ("--in", "nan.npy", "--json", "--normalize", "cosine", "--out", "o.npy")
-    status, out, err = call("dot-similarity", *asked)
-    assert (status, out) == (2, "")
-    assert err == "posenc: error: 'nan.npy': no cosine of its rows is a finite number\n"
-    assert not (folder / "o.npy").exists()
+    said = "posenc: error: 'nan.npy': no cosine of its rows is a finite number\n"
+    assert refused("dot-similarity", *asked) == said

@@ -1,9 +1,8 @@
 """``posenc generate`` as a user types it: files, summaries, JSON, and all that is refused."""
 
-from __future__ import annotations
-
 import hashlib
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -35,16 +34,12 @@ def test_names_the_file_by_scheme_and_shape(arguments, name, call, tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == [name]
 
 
-def test_json_describes_what_was_written(call, tmp_path):
-    arguments = ("-s", "rope", "--positions", "0:9,20", "--dim", "8", "--out", "a.npy", "--json")
-    status, out, err = call("generate", *arguments)
-    assert (status, err) == (0, "")
-    document = json.loads(out)
-    assert next(iter(document)) == "schema"
+def test_json_describes_what_was_written(tmp_path, document):
+    arguments = ("-s", "rope", "--positions", "0:9,20", "--dim", "8", "--out", "a.npy")
+    found = document("generate", *arguments)
     data = (tmp_path / "a.npy").read_bytes()
-    seconds = document.pop("seconds")
-    assert seconds >= 0
-    assert document == {
+    assert found.pop("seconds") >= 0
+    assert found == {
         "schema": "posenc/generate/1",
         "scheme": "rope",
         "params": {"dim": 8, "base": 10000.0, "layout": "interleaved", "partial": 1.0},
@@ -83,30 +78,14 @@ def test_archives_carry_the_request(call, tmp_path):
     assert metadata["positions"] == "0:5"
 
 
-def test_a_file_name_is_used_exactly_as_given(call, tmp_path):
-    assert call("generate", "-s", "nope", "-l", "2", "-o", "y", "--format", "npy")[0] == 0
-    assert [each.name for each in tmp_path.iterdir()] == ["y"]
-
-
 def test_csv_is_the_plain_matrix_and_header_names_columns(call, tmp_path):
-    call("generate", "-s", "rope", "-d", "4", "--positions", "2,7", "-o", "plain.csv")
-    call("generate", "-s", "rope", "-d", "4", "--positions", "2,7", "-o", "named.csv", "--header")
-    plain = np.loadtxt(tmp_path / "plain.csv", delimiter=",", dtype=np.float32)
-    assert plain.shape == (2, 4)
+    asked = ("generate", "-s", "rope", "-d", "4", "--positions", "2,7", "-o")
+    call(*asked, "plain.csv")
+    call(*asked, "named.csv", "--header")
+    assert np.loadtxt("plain.csv", delimiter=",", dtype=np.float32).shape == (2, 4)
     lines = (tmp_path / "named.csv").read_text().splitlines()
     assert lines[0] == "position,d0,d1,d2,d3"
     assert [line.split(",")[0] for line in lines[1:]] == ["2", "7"]
-
-
-def test_quiet_says_nothing(call):
-    assert call("generate", "-s", "nope", "-l", "2", "--quiet") == (0, "", "")
-
-
-def test_settings_reach_the_scheme(call, tmp_path):
-    arguments = ("-s", "sinusoidal", "-l", "3", "-d", "4", "--layout", "concat", "-o", "a.npy")
-    call("generate", *arguments, "--base", "100", "--set", "order=cos-first")
-    table = np.load(tmp_path / "a.npy")
-    np.testing.assert_allclose(table[2], np.cos([2, 0.2]).tolist() + np.sin([2, 0.2]).tolist())
 
 
 REFUSED = [
@@ -198,43 +177,28 @@ REFUSED = [
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"), REFUSED, ids=[r[0][:60] for r in REFUSED]
 )
-def test_refuses_in_one_line_with_status_2_and_no_file(arguments, message, hint, call, tmp_path):
-    status, out, err = call("generate", *arguments.split())
-    assert (status, out) == (2, "")
-    lines = err.splitlines()
-    assert lines[0].startswith("posenc: error: ")
-    assert message in lines[0]
-    if hint is None:
-        assert len(lines) <= 2
-    else:
-        assert lines[1].startswith("hint: ")
-        assert hint in lines[1]
-    assert not list(tmp_path.iterdir())
+def test_refuses_in_one_line_with_status_2_and_no_file(arguments, message, hint, refused):
+    line, *told = refused("generate", *arguments.split()).splitlines()
+    assert message in line
+    assert hint is None or hint in told[0]
 
 
 @pytest.mark.parametrize("length", [10**12, 2**53])
-def test_a_table_larger_than_the_disk_is_refused_with_its_size(length, call, tmp_path):
-    status, out, err = call("generate", "-s", "rope", "--len", str(length))
-    assert (status, out) == (3, "")
+def test_a_table_larger_than_the_disk_is_refused_with_its_size(length, refused):
+    err = refused("generate", "-s", "rope", "--len", str(length), status=3)
     assert f"takes at least {(length * 64 * 4 + 128) / 2**30:.1f} GiB, the disk has " in err
-    assert not list(tmp_path.iterdir())
 
 
-def test_no_clobber_keeps_what_is_there(call, tmp_path):
-    call("generate", "-s", "rope", "-l", "4", "-o", "a.npy", "--no-clobber")
+def test_no_clobber_keeps_what_is_there(call, tmp_path, refused):
+    def asked(length, *more):
+        return ("generate", "-s", "rope", "-l", length, "-o", "a.npy", *more)
+
+    call(*asked("4", "--no-clobber"))
     before = (tmp_path / "a.npy").read_bytes()
-    status, _, err = call("generate", "-s", "rope", "-l", "5", "-o", "a.npy", "--no-clobber")
-    assert status == 3
-    assert "it exists" in err
+    assert "it exists" in refused(*asked("5", "--no-clobber"), status=3)
     assert (tmp_path / "a.npy").read_bytes() == before
-    assert call("generate", "-s", "rope", "-l", "5", "-o", "a.npy")[0] == 0
+    assert call(*asked("5"))[0] == 0
     assert (tmp_path / "a.npy").read_bytes() != before
-
-
-def test_inverse_frequencies_need_no_length(call, tmp_path):
-    assert call("generate", "-s", "rope", "--table", "inv-freq", "-o", "f.csv")[0] == 0
-    frequencies = np.loadtxt(tmp_path / "f.csv")
-    np.testing.assert_allclose(frequencies, 10_000.0 ** -(np.arange(0, 64, 2) / 64), rtol=1e-7)
 
 
 @pytest.mark.long
@@ -325,17 +289,15 @@ def untyped(*, dim=4): return None
     ],
 )
 def test_what_is_wrong_in_a_scheme_of_ones_own_is_said_of_it(
-    name, reason, call, tmp_path, monkeypatch
+    name, reason, tmp_path, monkeypatch, refused
 ):
-    library = tmp_path / "library"
-    library.mkdir()
-    (library / "users_own.py").write_text(USERS)
-    monkeypatch.syspath_prepend(library)
-    status, out, err = call("generate", "-s", f"users_own:{name}", "-l", "3", "-o", "a.npy")
-    assert (status, out) == (2, "")
-    assert f"users_own:{name}" in err.splitlines()[0]
-    assert reason in err.splitlines()[0]
-    assert [each.name for each in tmp_path.iterdir()] == ["library"]
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "users_own.py").write_text(USERS)
+    monkeypatch.syspath_prepend(tmp_path / "library")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    line = refused("generate", "-s", f"users_own:{name}", "-l", "3", "-o", "a.npy").splitlines()[0]
+    assert f"users_own:{name}" in line
+    assert reason in line
 
 
 @pytest.mark.parametrize(
@@ -350,21 +312,16 @@ def test_what_is_wrong_in_a_scheme_of_ones_own_is_said_of_it(
     ],
 )
 @pytest.mark.parametrize("name", ["results", "results.d"])
-def test_a_folder_as_the_file_to_write_is_told_as_that(command, name, call, tmp_path):
+def test_a_folder_as_the_file_to_write_is_told_as_that(command, name, tmp_path, refused):
     (tmp_path / name).mkdir()
-    status, out, err = call(*command.split(), "--out", str(tmp_path / name))
-    assert (status, out) == (3, "")
-    assert err.count("it is a folder") == 1
-    assert "suffix" not in err
-    assert len(err.splitlines()) == 1
+    err = refused(*command.split(), "--out", str(tmp_path / name), status=3)
+    assert (err.count("it is a folder"), err.count("\n"), "suffix" in err) == (1, 1, False)
 
 
-def test_without_a_length_there_are_512_positions_or_as_many_as_a_grid_has(call):
+def test_without_a_length_there_are_512_positions_or_as_many_as_a_grid_has(document):
     for scheme, shape in (("rope", [512, 64]), ("yarn", [512, 64]), ("alibi", [8, 512, 512])):
-        out = call("generate", "-s", scheme, "--json", "-o", f"{scheme}.npy")[1]
-        assert json.loads(out)["shape"] == shape
-    grid = call("generate", "-s", "sinusoidal-nd", "--set", "grid=4,6", "--json", "-o", "g.npy")
-    assert json.loads(grid[1])["shape"][0] == 24
+        assert document("generate", "-s", scheme, "-o", f"{scheme}.npy")["shape"] == shape
+    assert document("generate", "-s", "sinusoidal-nd", "--set", "grid=4,6")["shape"][0] == 24
 
 
 @pytest.mark.parametrize(
@@ -381,9 +338,6 @@ def test_without_a_length_there_are_512_positions_or_as_many_as_a_grid_has(call)
         ("-m llama-3-8b -l 4 --set rope_theta=1e4", "-m llama-3-8b -l 4 --base 1e4"),
     ],
 )
-def test_what_people_type_means_what_posenc_calls_it(call, given, same):
-    sums = [
-        json.loads(call("generate", *each.split(), "--json", "-o", "a.npz")[1])["sha256"]
-        for each in (given, same)
-    ]
-    assert sums[0] == sums[1]
+def test_what_people_type_means_what_posenc_calls_it(given, same, document):
+    asked = [("generate", *each.split(), "-o", "a.npz") for each in (given, same)]
+    assert len({document(*each)["sha256"] for each in asked}) == 1

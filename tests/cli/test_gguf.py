@@ -1,17 +1,14 @@
 """GGUF files on the command line: wherever a config is taken."""
 
-from __future__ import annotations
-
 import json
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import posenc_cli as library
 from tests.gguf_files import GOLDEN, converted, gguf_bytes, llama, parsed
 from tests.processes import PATIENCE
 
@@ -26,9 +23,8 @@ def gguf(tmp_path):
     return write
 
 
-def test_explain_says_each_value_with_its_key(call, gguf):
-    status, out, err = call("explain", gguf("llama-3.1-8b"))
-    assert (status, err) == (0, "")
+def test_explain_says_each_value_with_its_key(gguf, printed):
+    out = printed("explain", gguf("llama-3.1-8b"), err="")
     assert out.startswith("GGUF architecture llama: rope-llama3\n")
     words = " ".join(out.split())
     assert "llama.rope.freq_base" in words
@@ -37,81 +33,49 @@ def test_explain_says_each_value_with_its_key(call, gguf):
 
 
 @pytest.mark.long
-def test_a_file_is_told_by_its_first_bytes_and_may_come_through_a_pipe(gguf):
+def test_a_file_is_told_by_its_first_bytes_and_may_come_through_a_pipe(gguf, posenc):
     path = gguf("gemma-3-4b", "config.json")
-    run = subprocess.run(
-        [sys.executable, "-m", "posenc_cli", "explain", "-", "--json"],
-        input=Path(path).read_bytes(),
-        capture_output=True,
-        check=False,
-    )
+    run = posenc("explain", "-", "--json", input=Path(path).read_bytes(), text=False)
     assert (run.returncode, run.stderr) == (0, b"")
     layers = json.loads(run.stdout)["layers"]
     assert [group["layer_type"] for group in layers] == ["sliding_attention", "full_attention"]
-    assert layers[0]["derived"]["window"] == {
-        "value": 1024,
-        "source": "gemma3.attention.sliding_window",
-    }
+    window = {"value": 1024, "source": "gemma3.attention.sliding_window"}
+    assert layers[0]["derived"]["window"] == window
 
 
 def test_strict_is_status_1_where_a_key_is_absent(call, gguf):
     path = gguf(gguf_bytes(llama(rope__freq_base=None)))
     assert call("explain", path)[0] == 0
     status, _, err = call("explain", path, "--strict")
-    assert status == 1
-    assert "llama.rope.freq_base" in err
+    assert (status, "llama.rope.freq_base" in err) == (1, True)
 
 
-def test_other_commands_take_it_as_a_config(call, gguf, tmp_path):
-    path, out = gguf("llama-3.1-8b"), tmp_path / "inv.npy"
-    generated = ("--table", "inv-freq", "--out", str(out), "--dtype", "float64")
-    assert call("generate", "--config", path, *generated)[0] == 0
-    expected = tmp_path / "model.npy"
-    assert (
-        call(
-            "generate",
-            "-m",
-            "llama-3.1-8b",
-            *generated[:2],
-            "--dtype",
-            "float64",
-            "--out",
-            str(expected),
-        )[0]
-        == 0
-    )
-    assert np.array_equal(np.load(out), np.load(expected))
-    assert call("spectrum", "--config", path)[0] == 0
-    assert call("rope-check", "--config", path, "--len", "64")[0] == 0
-
-
-def test_the_library_takes_it_as_a_config(gguf, monkeypatch, tmp_path):
-    import posenc_cli as posenc
-
+def test_other_commands_and_the_library_take_it_as_a_config(call, gguf):
     gguf("llama-3.1-8b")
-    monkeypatch.chdir(tmp_path)
-    encoding = posenc.from_config("model.gguf")
+    generated = ("generate", "--table", "inv-freq", "--dtype", "float64", "--out")
+    assert call(*generated, "own.npy", "--config", "model.gguf")[0] == 0
+    assert call(*generated, "model.npy", "-m", "llama-3.1-8b")[0] == 0
+    assert np.array_equal(np.load("own.npy"), np.load("model.npy"))
+    assert call("spectrum", "--config", "model.gguf")[0] == 0
+    assert call("rope-check", "--config", "model.gguf", "--len", "64")[0] == 0
+    encoding = library.from_config("model.gguf")
     assert encoding.parameters["base"].source == "llama.rope.freq_base"
-    own, model = (posenc.frequencies(name) for name in ("model.gguf", "llama-3.1-8b"))
+    own, model = (library.frequencies(name) for name in ("model.gguf", "llama-3.1-8b"))
     assert np.array_equal(own, model)
 
 
-def test_another_engine_does_not_read_it(call, gguf):
+def test_another_engine_does_not_read_it(call, gguf, refused):
     path = gguf("llama-3.1-8b")
     assert call("explain", path, "--as", "llama.cpp")[0] == 0
-    status, _, err = call("explain", path, "--as", "vllm")
-    assert status == 2
-    assert "is a GGUF file, which only llama.cpp reads" in err
+    assert "is a GGUF file, which only llama.cpp reads" in refused("explain", path, "--as", "vllm")
 
 
-def test_compare_says_by_name_what_a_file_has_lost(call, gguf, tmp_path):
+def test_compare_says_by_name_what_a_file_has_lost(call, gguf, tmp_path, printed):
     config, data = converted("llama-3.1-8b")
     stated = tmp_path / "config.json"
     stated.write_text(json.dumps(config), "utf-8")
     good = gguf(data, "good.gguf")
-    status, out, err = call("compare", str(stated), good)
-    assert (status, err) == (0, "")
-    told = " ".join(out.split())
+    told = " ".join(printed("compare", str(stated), good, err="").split())
     assert told.startswith("ok: all 12 settings of A and B agree")
     assert "compared: architecture, layers, context" in told
     keys, tensors = parsed(data)
@@ -135,19 +99,17 @@ def test_compare_says_by_name_what_a_file_has_lost(call, gguf, tmp_path):
     assert call("compare", "llama-3.1-8b", good)[0] == 0
 
 
-def test_compare_goes_pair_by_pair_where_positions_or_layers_are_named(call, gguf):
+def test_compare_goes_pair_by_pair_where_positions_or_layers_are_named(call, gguf, printed):
     path = gguf("gemma-3-4b")
-    status, out, _ = call("compare", path, "gemma-3-4b", "--layer-type", "full_attention")
-    assert status == 0
+    out = printed("compare", path, "gemma-3-4b", "--layer-type", "full_attention")
     assert "all 128 frequencies agree" in out
-    assert (
-        call("compare", path, "rope", "--layer-type", "sliding_attention", "--set", "b.dim=256")[0]
-        == 1
-    )
+    rope = ("rope", "--layer-type", "sliding_attention", "--set", "b.dim=256")
+    assert call("compare", path, *rope)[0] == 1
 
 
 def shards(tmp_path, count=3):
     """Three shards as gguf-split writes them, the divisors in the last."""
+    tmp_path.mkdir(exist_ok=True)
     split = {"split.count": ("uint16", count)}
     names = [tmp_path / f"m-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1)]
     for number, name in enumerate(names):
@@ -163,33 +125,34 @@ def said(call, path):
     return json.dumps({**fields, "next": None})
 
 
-def test_a_shard_stands_for_its_model(call, tmp_path):
-    names = shards(tmp_path)
+def assert_one_model(call, names):
+    """Each shard says the same, the divisors in the last among it."""
     texts = {said(call, str(name)) for name in names}
-    assert len(texts) == 1
+    assert (len(names), len(texts)) == (3, 1)
     assert "rope_freqs.weight" in texts.pop()
 
 
-def test_a_missing_shard_is_told(call, tmp_path):
+def test_a_shard_stands_for_its_model(call, tmp_path, forms):
+    assert_one_model(call, shards(tmp_path / "own"))
+    assert_one_model(call, [*forms.glob("m-*.gguf")])  # as gguf writes them
+
+
+def test_a_missing_shard_is_told(call, tmp_path, refused, printed):
     names = shards(tmp_path)
     names[2].unlink()
-    status, out, _ = call("explain", str(names[0]))
-    assert status == 0
+    out = printed("explain", str(names[0]))
     assert "shards are not beside the file (3)" in " ".join(out.split())
     status, _, err = call("explain", str(names[0]), "--strict")
     assert (status, "lacking: shards 3" in err) == (1, True)
     names[0].unlink()
-    status, _, err = call("explain", str(names[1]))
-    assert status == 2
-    assert "is shard 2 of 3, and the keys of the model stand in the first" in err
+    keys = "is shard 2 of 3, and the keys of the model stand in the first"
+    assert keys in refused("explain", str(names[1]))
 
 
-def test_a_file_that_ends_too_soon_is_told_and_fails_where_asked(call, gguf):
+def test_a_file_that_ends_too_soon_is_told_and_fails_where_asked(call, gguf, printed):
     path = gguf(converted("phi-3-vision-128k")[1][:-100])
     ends = "the file ends before 1 of its 3 tensors do: llama.cpp does not load it"
-    status, out, _ = call("explain", path)
-    assert status == 0
-    assert ends in " ".join(out.split())
+    assert ends in " ".join(printed("explain", path).split())
     for options, reason in (
         (("--strict",), "lacking: 1 of its 3 tensors"),
         (("--fail-on", "lacking"), "the file lacks 1 of its 3 tensors"),
@@ -201,31 +164,27 @@ def test_a_file_that_ends_too_soon_is_told_and_fails_where_asked(call, gguf):
 @pytest.mark.parametrize(
     "data", [b"GGUF", b"GGUF\3\0\0\0", b"GGUF" + b"\xff" * 64, b"GGUF" + bytes(64)]
 )
-def test_a_broken_file_is_one_line_and_status_2(call, gguf, data):
-    status, out, err = call("explain", gguf(data))
-    assert (status, out) == (2, "")
-    assert err.startswith("posenc: error: ")
-    assert err.count("\n") == 1
+def test_a_broken_file_is_one_line_and_status_2(gguf, data, refused):
+    assert refused("explain", gguf(data)).count("\n") == 1
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_a_tensor_is_read_as_a_file_of_numbers(call, gguf, tmp_path, order):
+def test_a_tensor_is_read_as_a_file_of_numbers(call, gguf, order, refused):
     tensors = {"a.weight": ([1.0, 2.5, 4.0], 0), "b.weight": ([1.5, 3.0], 1)}
     path = gguf(gguf_bytes(llama(), tensors, order=order))
     for name, (numbers, _) in tensors.items():
-        np.save(tmp_path / "it.npy", np.array(numbers))
-        assert call("compare", f"{path}:{name}", str(tmp_path / "it.npy"))[0] == 0
-    status, _, err = call("compare", f"{path}:c.weight", str(tmp_path / "it.npy"))
-    assert (status, "holds no 'c.weight', only 'a.weight', 'b.weight'" in err) == (2, True)
+        np.save("it.npy", np.array(numbers))
+        assert call("compare", f"{path}:{name}", "it.npy")[0] == 0
     cut = gguf(gguf_bytes(llama(), tensors, order=order, data=b"\0" * 8), "cut.gguf")
-    status, _, err = call("compare", f"{cut}:a.weight", str(tmp_path / "it.npy"))
-    assert (status, "past the end of the file" in err) == (2, True)
-    quantized = {"q.weight": ([1.0], 0)}
-    data = gguf_bytes(llama(), quantized)
+    data = gguf_bytes(llama(), {"q.weight": ([1.0], 0)})
     at = data.index(b"q.weight") + 8 + 4 + 8
-    data = data[:at] + bytes([12]) + data[at + 1 :]
-    status, _, err = call("compare", f"{gguf(data, 'q.gguf')}:q.weight", str(tmp_path / "it.npy"))
-    assert (status, "is quantized" in err) == (2, True)
+    quantized = gguf(data[:at] + bytes([12]) + data[at + 1 :], "q.gguf")
+    for tensor, said in (
+        (f"{path}:c.weight", "holds no 'c.weight', only 'a.weight', 'b.weight'"),
+        (f"{cut}:a.weight", "past the end of the file"),
+        (f"{quantized}:q.weight", "is quantized"),
+    ):
+        assert said in refused("compare", tensor, "it.npy")
 
 
 @pytest.fixture
@@ -240,54 +199,36 @@ def forms(tmp_path):
 
 @pytest.mark.parametrize("name", ["llama-3.1-8b", "phi-3-vision-128k", "gemma-3-4b"])
 def test_a_big_endian_file_says_what_the_other_says(call, forms, gguf, name):
-    paths = gguf(name), str(forms / f"{name} big-endian.gguf")
-    texts = {said(call, path) for path in paths}
-    assert len(texts) == 1
-    assert call("compare", name, str(forms / f"{name} big-endian.gguf"))[0] == 0
-
-
-def test_shards_as_gguf_writes_them_are_one_model(call, forms):
-    names = sorted(forms.glob("m-*.gguf"))
-    assert len(names) == 3
-    texts = {said(call, str(name)) for name in names}
-    assert len(texts) == 1
-    assert "rope_freqs.weight" in texts.pop()
+    path = str(forms / f"{name} big-endian.gguf")
+    assert said(call, path) == said(call, gguf(name))
+    assert call("compare", name, path)[0] == 0
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
-def test_a_named_pipe_a_loop_of_links_and_shards_of_other_counts_end_soon(gguf, tmp_path):
-    def run(*arguments):
-        return subprocess.run(
-            [sys.executable, "-m", "posenc_cli", *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
-        )
-
+def test_a_named_pipe_a_loop_of_links_and_shards_of_other_counts_end_soon(gguf, posenc, tmp_path):
     pipe = tmp_path / "pipe.gguf"
     os.mkfifo(pipe)
     data = Path(gguf("llama-3.1-8b")).read_bytes()
     writer = threading.Thread(target=pipe.write_bytes, args=(data,))
     writer.start()
-    done = run("explain", str(pipe))
+    done = posenc("explain", "pipe.gguf")
     writer.join(PATIENCE)
     assert (done.returncode, "rope-llama3" in done.stdout) == (0, True)
-    loop = tmp_path / "loop.gguf"
-    loop.symlink_to(loop)
-    for arguments in (("explain", str(loop)), ("compare", "llama-2-7b", str(loop))):
-        done = run(*arguments)
-        assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    (tmp_path / "loop.gguf").symlink_to("loop.gguf")
     names = shards(tmp_path)
     names[0].rename(tmp_path / "m-00002-of-00007.gguf")
-    done = run("explain", str(tmp_path / "m-00002-of-00007.gguf"))
+    for arguments, status in (
+        (("explain", "loop.gguf"), 3),
+        (("compare", "llama-2-7b", "loop.gguf"), 3),
+        (("explain", names[1].name), 2),
+    ):
+        done = posenc(*arguments)
+        assert (done.returncode, done.stderr.count("\n")) == (status, 1)
+    done = posenc("explain", "m-00002-of-00007.gguf")
     assert (done.returncode, "shards are not beside the file (2–3)" in done.stdout) == (0, True)
-    done = run("explain", str(names[1]))
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
-def test_what_another_engine_makes_of_layers_that_differ_is_compared_by_name(call):
-    status, out, _ = call("compare", "gemma-3-4b", "--as", "llama.cpp", "--json")
-    document = json.loads(out)
-    assert (status, document["kind"], document["b"]["engine"]) == (0, "models", "llama.cpp")
+def test_what_another_engine_makes_of_layers_that_differ_is_compared_by_name(report):
+    status, found = report("compare", "gemma-3-4b", "--as", "llama.cpp")
+    assert (status, found["kind"], found["b"]["engine"]) == (0, "models", "llama.cpp")

@@ -1,7 +1,5 @@
 """--graphics: pixels where a terminal shows them, and nothing of the kind anywhere else."""
 
-from __future__ import annotations
-
 import io
 import sys
 
@@ -132,7 +130,5 @@ def test_none_is_words_without_a_picture(arguments, call):
         (["--graphics", "none", "--dpi", "100"], "--dpi '100' needs --out"),
     ],
 )
-def test_what_does_not_go_together_is_refused(more, message, call):
-    status, _, err = call(*PICTURES[0], *more)
-    assert status == 2
-    assert message in err
+def test_what_does_not_go_together_is_refused(more, message, refused):
+    assert message in refused(*PICTURES[0], *more)

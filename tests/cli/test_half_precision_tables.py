@@ -4,8 +4,6 @@ Models in half precision compute cosines and sines in float32 and round them onc
 pages say, ``x.float().numpy()``, they are stored wider.
 """
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -50,8 +48,7 @@ def test_the_first_lines_name_the_rounding_and_the_option_that_accepts_it(
     assert verdict.startswith("FAILED: ")
     assert f"cos and sin are rounded to {half}" in verdict
     assert f"next: use --tol {half} to accept that rounding" in verdict
-    _, out, _ = call(*command, *tables, "--json")
-    document = json.loads(out)
+    document = json.loads(call(*command, *tables, "--json")[1])
     assert document["accepted_by"] == f"--tol {half}"
     assert document["diagnosis"][0]["cause"] == "table-precision"
     status, out, _ = call(*command, *tables, *document["accepted_by"].split())

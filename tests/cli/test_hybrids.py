@@ -1,7 +1,5 @@
 """Hybrids ``A+B``: one file with an array for each part."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -36,38 +34,32 @@ def test_safetensors_holds_a_tensor_for_each_part(dtype, call, tmp_path):
     assert shapes == {"sinusoidal": [6, 64], "rope": [6, 64], "alibi": [8, 6, 6]}
 
 
-def test_a_parameter_reaches_the_parts_that_have_it_and_a_dotted_one_its_own(call):
+def test_a_parameter_reaches_the_parts_that_have_it_and_a_dotted_one_its_own(document):
     arguments = ("-s", "learned+t5", "-l", "4", "--set", "seed=3", "--set", "t5.seed=5")
-    status, out, _ = call("generate", *arguments, "--heads", "2", "--json")
-    assert status == 0
-    document = json.loads(out)
-    assert document["scheme"] == "learned+t5"
-    learned, t5 = document["parts"]
+    found = document("generate", *arguments, "--heads", "2")
+    assert found["scheme"] == "learned+t5"
+    learned, t5 = found["parts"]
     assert (learned["params"]["seed"], t5["params"]["seed"], t5["params"]["heads"]) == (3, 5, 2)
     assert (learned["shape"], t5["shape"]) == ([4, 64], [2, 4, 4])
 
 
-def test_the_table_is_of_the_rotary_part_and_the_head_of_the_bias(call, tmp_path):
-    arguments = ("-s", "rope+alibi", "-l", "5", "--table", "cos", "--head", "1", "-o", "a.npz")
-    assert call("generate", *arguments)[0] == 0
-    with np.load(tmp_path / "a.npz") as archive:
-        assert archive["rope"].tobytes() == matrix("rope", "0:5", table="cos").tobytes()
+@pytest.mark.parametrize(
+    ("asked", "rotary", "given"),
+    [
+        ("rope+alibi --table cos --head 1", "rope", {"table": "cos"}),
+        ("rope-yarn+alibi --set rope-yarn.factor=2 --head 1", "rope-yarn", {"factor": 2}),
+    ],
+)
+def test_table_head_and_dotted_parameters_go_to_the_part_that_has_them(asked, rotary, given, call):
+    assert call("generate", "-l", "5", "-o", "a.npz", "-s", *asked.split())[0] == 0
+    with np.load("a.npz") as archive:
+        assert archive[rotary].tobytes() == matrix(rotary, "0:5", **given).tobytes()
         assert archive["alibi"].tobytes() == matrix("alibi", "0:5", head=1).tobytes()
 
 
-def test_a_dotted_parameter_goes_to_the_part_of_its_scheme(call, tmp_path):
-    given = ("--set", "rope-yarn.factor=2", "-o", "a.npz")
-    assert call("generate", "-s", "rope-yarn+t5", "-l", "4", *given)[0] == 0
-    with np.load(tmp_path / "a.npz") as archive:
-        expected = matrix("rope-yarn", "0:4", factor=2)
-        assert archive["rope-yarn"].tobytes() == expected.tobytes()
-
-
 @pytest.mark.parametrize("command", ["generate", "apply", "emit", "rope-check", "rotation"])
-def test_a_command_of_one_encoding_refuses_the_second(command, call):
-    status, out, err = call(command, "-s", "rope", "-s", "t5", "--dim", "8")
-    assert (status, out) == (2, "")
-    assert err == (
+def test_a_command_of_one_encoding_refuses_the_second(command, call, refused):
+    assert refused(command, "-s", "rope", "-s", "t5", "--dim", "8") == (
         "posenc: error: --scheme: given as 'rope' and as 't5'; it takes one\n"
         "hint: posenc compare rope t5 compares them\n"
     )

@@ -1,7 +1,5 @@
 """``posenc inspect``: what it says, what it requires, and how it ends."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -22,9 +20,8 @@ def table(tmp_path):
     return "table.npy"
 
 
-def test_one_encoding_fits_a_screen_and_says_how_each_verdict_is_known(call):
-    status, out, err = call("inspect", "-s", "rope")
-    assert (status, err) == (0, "")
+def test_one_encoding_fits_a_screen_and_says_how_each_verdict_is_known(call, printed):
+    out = printed("inspect", "-s", "rope", err="")
     lines = out.splitlines()
     assert len(lines) <= 23
     assert max(map(len, lines)) <= 80
@@ -42,10 +39,9 @@ def test_one_encoding_fits_a_screen_and_says_how_each_verdict_is_known(call):
 
 
 @pytest.mark.long
-def test_several_stand_side_by_side_in_as_many_tables_as_they_need(call):
+def test_several_stand_side_by_side_in_as_many_tables_as_they_need(call, printed):
     line = ("inspect", *(word for name in ("rope", "alibi", "learned") for word in ("-s", name)))
-    status, out, _ = call(*line)
-    assert status == 0
+    out = printed(*line)
     assert len(out.splitlines()) <= 24
     assert max(map(len, out.splitlines())) <= 80
     header = out.partition("\n\n")[2].splitlines()[0].split()
@@ -69,19 +65,16 @@ def test_a_hybrid_is_looked_at_part_by_part_and_twins_have_names_of_their_own(ca
     assert [scheme["params"]["base"] for scheme in schemes] == [10_000.0, 500_000.0]
 
 
-def test_json_has_the_promised_fields(call):
-    status, out, _ = call(*CHECK, "--json", "--require", "unique,norm<=1e-9")
-    document = json.loads(out)
-    assert status == 0
+def test_json_has_the_promised_fields(document):
+    found = document(*CHECK, "--require", "unique,norm<=1e-9")
     keys = ["schema", "ok", "verdict", "cause", "next", "schemes", "requirements"]
-    assert list(document) == keys
-    assert document["schema"] == "posenc/inspect/1"
-    (scheme,) = document["schemes"]
-    assert [found["name"] for found in scheme["properties"]] == [*PROPERTIES]
+    assert list(found) == keys
+    (scheme,) = found["schemes"]
+    assert [each["name"] for each in scheme["properties"]] == [*PROPERTIES]
     unique = scheme["properties"][0]
     assert {"name", "holds", "value", "at", "evidence"} < {*unique}
     assert (unique["holds"], unique["at"], unique["evidence"]) == (True, [0, 6], "proved")
-    assert [each["ok"] for each in document["requirements"]] == [True, True]
+    assert [each["ok"] for each in found["requirements"]] == [True, True]
 
 
 @pytest.mark.long
@@ -120,51 +113,44 @@ def test_what_is_required_holds_or_the_status_is_one(call, require, status):
         ("learned", "defined-beyond>=9999", "number of positions 512"),
     ],
 )
-def test_what_does_not_apply_or_was_sampled_does_not_pass(call, scheme, require, said):
-    status, out, _ = call("inspect", "-s", scheme, "-l", "40", "--require", require)
-    assert status == 1
+def test_what_does_not_apply_or_was_sampled_does_not_pass(scheme, require, said, printed):
+    out = printed("inspect", "-s", scheme, "-l", "40", "--require", require, status=1)
     assert said in " ".join(out.split())
 
 
 @pytest.mark.parametrize(
     ("require", "said"),
     [
-        (
-            "uniqe",
-            "there is no 'uniqe'; the names are unique, bounded, norm, linear-shift",
-        ),
-        ("shift", "there is no 'shift'"),
+        ("uniqe", "there is no 'uniqe'; the names are unique, bounded, norm, linear-shift"),
         ("", "must be the name of a property, NAME<=X or NAME>=X; the names are unique"),
         ("norm<1", "must be the name of a property"),
         ("norm<=x", "'x' must be a number"),
         ("norm<=nan", "'nan' must be a number"),
     ],
 )
-def test_a_requirement_that_is_none_is_refused_in_a_line(call, require, said):
-    status, out, err = call(*CHECK, "--require", require)
-    assert (status, out) == (2, "")
-    assert re.fullmatch(r"posenc: error: --require .+\n(hint: .+\n)?", err)
+def test_a_requirement_that_is_none_is_refused_in_a_line(require, said, refused):
+    err = refused(*CHECK, "--require", require)
+    assert err.startswith("posenc: error: --require ")
     assert said in err
 
 
-def test_a_file_is_measured_alone_and_beside_encodings(call, table):
+def test_a_file_is_measured_alone_and_beside_encodings(call, table, printed):
     status, out, _ = call("inspect", "--in", table, "--json")
     (scheme,) = json.loads(out)["schemes"]
     assert (status, scheme["scheme"]) == (0, "'table.npy'")
     assert {found["evidence"] for found in scheme["properties"]} == {"measured"}
     assert call("inspect", "--in", table, "--require", "unique,bounded")[0] == 0
-    status, out, _ = call("inspect", "--in", table, "-s", "rope", "-l", "20")
-    assert status == 0
+    rows = call("inspect", "--in", table)[1].splitlines()[2]
+    assert rows.endswith(": rows 0 … 49: 50 × 6 columns")  # named once
+    out = printed("inspect", "--in", table, "-s", "rope", "-l", "20")
     assert out.partition("\n\n")[2].split()[:2] == ["'table.npy'", "rope"]
 
 
 @pytest.mark.parametrize("name", ["cube.npy", "text.npy", "none.npy"])
-def test_a_file_that_is_no_matrix_is_refused(call, tmp_path, name):
+def test_a_file_that_is_no_matrix_is_refused(tmp_path, name, refused):
     np.save(tmp_path / "cube.npy", np.ones((2, 3, 4)))
     (tmp_path / "text.npy").write_text("no array")
-    status, out, err = call("inspect", "--in", name)
-    assert (status, out) == (3 if name == "none.npy" else 2, "")
-    assert len(err.splitlines()) <= 2
+    refused("inspect", "--in", name, status=3 if name == "none.npy" else 2)
 
 
 def test_junit_has_a_case_for_each_encoding_and_requirement(call, tmp_path):
@@ -175,19 +161,16 @@ def test_junit_has_a_case_for_each_encoding_and_requirement(call, tmp_path):
     root = ET.fromstring((tmp_path / "report.xml").read_text())
     assert (root.get("tests"), root.get("failures")) == ("4", "1")
     cases = [*root.iter("testcase")]
-    assert {case.get("classname") for case in cases} == {
-        "posenc.inspect.rope",
-        "posenc.inspect.alibi",
-    }
+    classes = {"posenc.inspect.rope", "posenc.inspect.alibi"}
+    assert {case.get("classname") for case in cases} == classes
     (failed,) = [case for case in cases if case.find("failure") is not None]
     assert failed.get("name") == "norm<=1e-9"
     assert root.find("testsuite").get("name") == "posenc inspect"
 
 
-def test_github_gets_annotations_and_a_summary(call, tmp_path, monkeypatch):
+def test_github_gets_annotations_and_a_summary(call, tmp_path, monkeypatch, printed):
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    status, out, _ = call(*CHECK, "--require", "unique,unique>=5", "--format", "github")
-    assert status == 1
+    out = printed(*CHECK, "--require", "unique,unique>=5", "--format", "github", status=1)
     assert out.startswith(
         "::error title=inspect%3A unique>=5::sinusoidal: smallest row distance 0.6577 at 0, 6"
     )
@@ -198,10 +181,8 @@ def test_github_gets_annotations_and_a_summary(call, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("form", ["junit", "github"])
-def test_a_report_for_ci_needs_requirements(call, form):
-    status, out, err = call(*CHECK, "--format", form)
-    assert (status, out) == (2, "")
-    assert "needs --require, whose results it reports" in err
+def test_a_report_for_ci_needs_requirements(form, refused):
+    assert "needs --require, whose results it reports" in refused(*CHECK, "--format", form)
 
 
 def test_a_check_that_passes_is_quiet_where_that_is_asked(call):
@@ -222,10 +203,8 @@ def test_a_check_that_passes_is_quiet_where_that_is_asked(call):
         ("inspect", "-s", "rope", "--positions", "0:4:0.5"),
     ],
 )
-def test_what_cannot_be_inspected_is_refused_in_a_line(call, line):
-    status, out, err = call(*line)
-    assert (status, out) == (2, "")
-    assert re.fullmatch(r"posenc: error: .+\n(hint: .+\n)?", err)
+def test_what_cannot_be_inspected_is_refused_in_a_line(line, refused):
+    refused(*line)
 
 
 OWN = """
@@ -262,16 +241,14 @@ def log(*, heads: int = 2) -> Bias:
 """
 
 
-def test_schemes_of_ones_own_are_measured(call, tmp_path, monkeypatch):
+def test_schemes_of_ones_own_are_measured(call, tmp_path, monkeypatch, document):
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "likeness.py").write_text(OWN)
     names = ("cycle", "few", "log")
     line = ("inspect", *(word for name in names for word in ("-s", f"./likeness.py:{name}")))
-    status, out, err = call(*line, "-l", "40", "--json")
-    assert (status, err) == (0, "")
     cycle, few, log = (
         {found["name"]: found for found in scheme["properties"]}
-        for scheme in json.loads(out)["schemes"]
+        for scheme in document(*line, "-l", "40")["schemes"]
     )
     assert (cycle["unique"]["holds"], cycle["unique"]["at"]) == (False, [0, 5])
     assert (cycle["bounded"]["holds"], cycle["bounded"]["sample"]) == (True, "verdict")
@@ -286,9 +263,3 @@ def test_a_score_that_comes_back_is_said_to_be_negative_first_and_not_from_there
     assert math.cos(2) < 0 < math.cos(5)
     said = " ".join(call("inspect", "-s", "rope", "--dim", "2", "--len", "7")[1].split())
     assert said.endswith("; first negative at 2")
-
-
-def test_the_rows_of_a_file_are_named_once(call, table):
-    assert (
-        call("inspect", "--in", table)[1].splitlines()[2].endswith(": rows 0 … 49: 50 × 6 columns")
-    )

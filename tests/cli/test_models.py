@@ -1,15 +1,12 @@
 """``posenc models``: the list and JSON; where the config of a model is from."""
 
-from __future__ import annotations
-
 import json
 
 from posenc_cli.configs import library
 
 
-def test_lists_every_model_within_80_columns(call):
-    status, out, err = call("models")
-    assert (status, err) == (0, "")
+def test_lists_every_model_within_80_columns(printed):
+    out = printed("models", err="")
     rows = [line.split() for line in out.splitlines()]
     assert {row[0] for row in rows if row} >= set(library.names())
     assert ["deepseek-v3", "rope-yarn", "163840", "DeepSeek", "V3"] in rows
@@ -17,20 +14,13 @@ def test_lists_every_model_within_80_columns(call):
 
 
 def test_json_is_whole(call):
-    _, out, _ = call("models", "--json")
-    document = json.loads(out)
+    document = json.loads(call("models", "--json")[1])
     assert document["schema"] == "posenc/models/1"
     assert [each["name"] for each in document["models"]] == [*library.names()]
     (one,) = [each for each in document["models"] if each["name"] == "phi-3-vision-128k"]
     assert one["config"] == library.find("phi-3-vision-128k").config
     assert len(one["layers"][0]["params"]["long_factor"]) == 48
     assert one["layers"][0]["scheme"] == "rope-longrope"
-
-
-def test_arguments_that_are_not_taken_get_the_options_that_take_them(call):
-    status, _, err = call("heatmap", "gpt2", "64")
-    assert status == 2
-    assert err.splitlines()[1] == "hint: did you mean --model gpt2 --len 64?"
 
 
 def test_explain_says_where_the_config_of_a_model_is_from(call):

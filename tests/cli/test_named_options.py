@@ -1,7 +1,5 @@
 """Whatever text names an option: a command has it."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

@@ -1,94 +1,76 @@
 """Several encodings in one set of axes: their order, their names, and what sets them apart."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
 import pytest
 
 
-def asked(call, *arguments):
-    status, out, err = call(*arguments, "--json")
-    assert status == 0, err
-    return json.loads(out)
-
-
-def test_wavelengths_of_a_stretched_model_are_compared_with_those_before(call):
-    document = asked(call, "spectrum", "-m", "llama-3-8b", "-m", "llama-3.1-8b")
-    plain, stretched = (np.array(part["wavelengths"]) for part in document["parts"])
-    (difference,) = document["differences"]
+def test_wavelengths_of_a_stretched_model_are_compared_with_those_before(document):
+    found = document("spectrum", "-m", "llama-3-8b", "-m", "llama-3.1-8b")
+    plain, stretched = (np.array(part["wavelengths"]) for part in found["parts"])
+    (difference,) = found["differences"]
     ratios = stretched / plain
     differing = np.flatnonzero(np.abs(ratios - 1) > 1e-9)
     assert difference["differing"] == differing.tolist() == list(range(29, 64))
     assert difference["ratio"] == pytest.approx(ratios.max(), rel=1e-12) == 8
     assert difference["at"] == np.flatnonzero(ratios > 7.999).tolist()
     assert (difference["first"], difference["other"], difference["pairs"]) == (0, 1, 64)
-    assert plain.tolist() == pytest.approx(document["parts"][1]["before"]["wavelengths"])
+    assert plain.tolist() == pytest.approx(found["parts"][1]["before"]["wavelengths"])
 
 
-def test_all_are_in_the_order_of_the_command_line(call, tmp_path):
+def test_all_are_in_the_order_of_the_command_line(tmp_path, document):
     np.save(tmp_path / "t.npy", np.random.default_rng(0).standard_normal((40, 4)))
-    (tmp_path / "config.json").write_text(
-        json.dumps({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 1})
-    )
+    config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 1, "rope_theta": 1e4}
+    (tmp_path / "config.json").write_text(json.dumps(config))
     named = ["-s", "learned", "-m", "llama-3-8b", "--in", "t.npy", "--scheme=rope"]
     named += ["--config", "config.json", "--in=t.npy", "-m", "gpt-j-6b", "-l", "40"]
-    parts = asked(call, "dot-similarity", *named)["parts"]
+    parts = document("dot-similarity", *named)["parts"]
     assert [part.get("in", part.get("scheme")) for part in parts] == [
         *("learned", "rope", "t.npy", "rope", "rope", "t.npy", "rope")
     ]
 
 
-def test_one_encoding_has_no_list_of_parts(call):
+def test_one_encoding_has_no_list_of_parts(document):
     for command in ("spectrum", "dot-similarity"):
-        document = asked(call, command, "-s", "rope", "-l", "16", "-d", "8")
-        assert document["scheme"] == "rope"
-        assert not {"parts", "differences", "name"} & document.keys()
-    assert "parts" not in asked(call, "alibi-slopes", "--heads", "4")
+        found = document(command, "-s", "rope", "-l", "16", "-d", "8")
+        assert found["scheme"] == "rope"
+        assert not {"parts", "differences", "name"} & found.keys()
+    assert "parts" not in document("alibi-slopes", "--heads", "4")
 
 
-def test_a_parameter_is_for_all_that_have_it_or_for_one_by_its_letter(call):
+def test_a_parameter_is_for_all_that_have_it_or_for_one_by_its_letter(document, refused):
     twice = ("spectrum", "-s", "rope", "-s", "rope", "-s", "transformer-xl", "-l", "32")
-    document = asked(call, *twice, "--set", "b.base=500000", "-d", "8")
-    parts = document["parts"]
+    found = document(*twice, "--set", "b.base=500000", "-d", "8")
+    parts = found["parts"]
     assert [part["params"]["dim"] for part in parts] == [8, 8, 8]
     assert [part["params"].get("base") for part in parts] == [1e4, 5e5, 1e4]
     assert [part["name"][:7] for part in parts] == ["a: rope", "b: rope", "transfo"]
-    assert document["differences"][0]["ratio"] == pytest.approx(50**0.75)
-    for setting in ("d.base=5", "c.seed=5", "sections=1"):
-        status, out, err = call(*twice, "--set", setting)
-        assert (status, out) == (2, "")
-        assert err.startswith(f"posenc: error: --set {setting.partition('=')[0]}: none of rope, ")
+    assert found["differences"][0]["ratio"] == pytest.approx(50**0.75)
+    for setting in ("d.base", "c.seed", "sections"):
+        err = refused(*twice, "--set", f"{setting}=5")
+        assert err.startswith(f"posenc: error: --set {setting}: none of rope, ")
 
 
-def test_a_wave_that_stands_still_has_no_ratio(call):
-    document = asked(
-        call, "spectrum", "-s", "rope", "-s", "rope-proportional", "-d", "8", "--set",
-        "rope_proportional.partial=0.5",
-    )  # fmt: skip
-    (difference,) = document["differences"]
-    assert (difference["ratio"], difference["at"], difference["differing"]) == (
-        *(None, [2, 3]),
-        [2, 3],
-    )
+def test_a_wave_that_stands_still_has_no_ratio(document):
+    twice = ("spectrum", "-s", "rope", "-s", "rope-proportional", "-d", "8")
+    (difference,) = document(*twice, "--set", "rope_proportional.partial=0.5")["differences"]
+    assert difference["ratio"] is None
+    assert difference["at"] == difference["differing"] == [2, 3]
 
 
-def test_what_cannot_be_compared_is_not(call):
-    document = asked(call, "spectrum", "-s", "rope", "-s", "transformer-xl", "-m", "llama-3-8b")
-    assert [each["compared"] for each in document["differences"]] == [False, False]
-    status, out, _ = call("spectrum", "-s", "rope", "-s", "transformer-xl", "-m", "llama-3-8b")
-    assert status == 0
+def test_what_cannot_be_compared_is_not(document, printed):
+    found = document("spectrum", "-s", "rope", "-s", "transformer-xl", "-m", "llama-3-8b")
+    assert [each["compared"] for each in found["differences"]] == [False, False]
+    out = printed("spectrum", "-s", "rope", "-s", "transformer-xl", "-m", "llama-3-8b")
     assert "–: not comparable with rope" in " ".join(out.split())
     assert "up: wavelength in" in out
 
 
-def test_profiles_of_one_measure_are_compared_at_all_offsets_of_both(call):
-    document = asked(
-        call, "dot-similarity", "-s", "rope", "-s", "alibi", "-s", "rope-linear", "-l", "64"
-    )
-    rope, alibi, linear = (np.array(part["profile"]) for part in document["parts"])
-    apart, difference = document["differences"]
+def test_profiles_of_one_measure_are_compared_at_all_offsets_of_both(document):
+    found = document("dot-similarity", "-s", "rope", "-s", "alibi", "-s", "rope-linear", "-l", "64")
+    rope, alibi, linear = (np.array(part["profile"]) for part in found["parts"])
+    apart, difference = found["differences"]
     assert apart == {"first": 1, "other": 1, "compared": False}
     size = np.abs(linear - rope)
     assert difference["first"] == 0
@@ -97,17 +79,17 @@ def test_profiles_of_one_measure_are_compared_at_all_offsets_of_both(call):
     assert (difference["offsets"], difference["differing"]) == (127, 126)
     assert difference["complete"]
     assert difference["exact"]
-    same = asked(call, "dot-similarity", "-s", "rope", "-s", "rope", "-l", "64")["differences"]
+    same = document("dot-similarity", "-s", "rope", "-s", "rope", "-l", "64")["differences"]
     assert (same[0]["differing"], same[0]["largest"]) == (0, 0)
     assert alibi[0] < 0
 
 
-def test_a_difference_of_samples_is_called_one(call, tmp_path, monkeypatch):
+def test_a_difference_of_samples_is_called_one(call, tmp_path, monkeypatch, document):
     monkeypatch.setattr("posenc_cli.analysis.verdict.PRODUCTS", 20_000)
     for place, name in enumerate(("a.npy", "b.npy")):
         np.save(tmp_path / name, np.random.default_rng(place).standard_normal((600, 8)))
     files = ("dot-similarity", "--in", "a.npy", "--in", "b.npy")
-    (difference,) = asked(call, *files)["differences"]
+    (difference,) = document(*files)["differences"]
     assert not difference["complete"]
     assert not difference["exact"]
     told = " ".join(call(*files, "--profile")[1].split())
@@ -115,47 +97,44 @@ def test_a_difference_of_samples_is_called_one(call, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("normalize", ["dot", "cosine"])
-def test_random_content_is_one_draw(call, normalize):
+def test_random_content_is_one_draw(normalize, document):
     line = ("dot-similarity", "-s", "rope", "-d", "8", "-l", "20", "--content", "random")
-    document = asked(call, *line, "--normalize", normalize)
+    found = document(*line, "--normalize", normalize)
     lengths = (np.random.default_rng(0).standard_normal((4, 2)) ** 2).sum(axis=1)  # (pairs,)
     weights = lengths / (lengths.sum() if normalize == "cosine" else 8)
-    values = weights @ np.cos(np.outer(10.0 ** -np.arange(4), document["offsets"]))
-    np.testing.assert_allclose(document["profile"], values, atol=1e-12)
+    values = weights @ np.cos(np.outer(10.0 ** -np.arange(4), found["offsets"]))
+    np.testing.assert_allclose(found["profile"], values, atol=1e-12)
 
 
 @pytest.mark.long
-def test_roformers_bound_is_that_of_its_section_and_bounds(call):
+def test_roformers_bound_is_that_of_its_section_and_bounds(call, document):
     line = ("dot-similarity", "-s", "rope", "-d", "16", "-l", "128", "--bound")
-    document = asked(call, *line, "--content", "random")
-    angles = np.exp(1j * np.outer(document["offsets"], 10_000.0 ** (-np.arange(8) / 8)))
+    found = document(*line, "--content", "random")
+    angles = np.exp(1j * np.outer(found["offsets"], 10_000.0 ** (-np.arange(8) / 8)))
     average = np.abs(np.cumsum(angles, axis=1)).mean(axis=1)  # of |S_i|, i = 1 … d/2
-    np.testing.assert_allclose(document["bound"]["average"], average, rtol=1e-12)
+    np.testing.assert_allclose(found["bound"]["average"], average, rtol=1e-12)
     content = np.random.default_rng(0).standard_normal((8, 2))
     products = np.append((content**2).sum(axis=1), 0)  # h_i, and h_(d/2) = 0
     constant = np.abs(np.diff(products)).max() * 8 / 16
-    assert document["bound"]["constant"] == pytest.approx(constant, rel=1e-12)
+    assert found["bound"]["constant"] == pytest.approx(constant, rel=1e-12)
     bounds = constant * average
-    assert (np.abs(document["profile"]) <= bounds).all()
-    ones = asked(call, *line)
+    assert (np.abs(found["profile"]) <= bounds).all()
+    ones = document(*line)
     assert ones["bound"]["constant"] == pytest.approx(1)
     assert np.abs(ones["profile"]).max() <= min(ones["bound"]["average"][127], 1)
     told = " ".join(call(*line)[1].split())
     assert "1 times the mean of |S_i|, which is 4.5 at offset 0" in told
     assert "up: RoFormer's" in told  # what follows is on the next line of its panel
     assert "bound on |q·k / d|" in told
-    assert "bound" not in asked(call, *line[:-1])
+    assert "bound" not in document(*line[:-1])
 
 
-def test_equal_and_independent_contents_stand_side_by_side(call):
+def test_equal_and_independent_contents_stand_side_by_side(call, document):
     both = ("--content", "ones", "--content", "independent", "--bound")
     line = ("dot-similarity", "-s", "rope", "-s", "alibi", "-l", "32", *both)
-    parts = asked(call, *line)["parts"]
-    assert [(part["scheme"], part["content"]) for part in parts] == [
-        ("rope", "ones"),
-        ("rope", "independent"),
-        ("alibi", None),
-    ]
+    parts = document(*line)["parts"]
+    contents = [(part["scheme"], part["content"]) for part in parts]
+    assert contents == [("rope", "ones"), ("rope", "independent"), ("alibi", None)]
     assert parts[1]["bound"]["constant"] is None
     assert parts[2]["bound"] is None
     told = " ".join(call(*line[:3], *line[5:], "--profile")[1].split())
@@ -174,20 +153,21 @@ def test_equal_and_independent_contents_stand_side_by_side(call):
         ("spectrum -s rope -s alibi", "is not made of waves"),
         ("spectrum --len 5", "--len '5' needs an encoding"),
         ("spectrum -s rope --as vllm", "needs --config or --model"),
-        (
-            "spectrum" + " -s rope" * 13,
-            "13 encodings share one set of axes, which shows at most 12",
-        ),
+        ("spectrum" + " -s rope" * 13, "13 encodings share one set of axes, which shows at most"),
         ("alibi-slopes --heads 4 --heads 5 --format csv", "--format csv needs one list"),
         ("alibi-slopes --heads 4 --heads 5 --check t.npy", "--check needs one list"),
     ],
 )
-def test_what_cannot_be_is_one_line(arguments, told, call, tmp_path):
-    np.save(tmp_path / "t.npy", np.ones((4, 4)))
-    status, out, err = call(*arguments.split())
-    assert (status, out) == (2, "")
-    assert told in err
-    assert len(err.splitlines()) <= 2
+def test_what_cannot_be_is_one_line(arguments, told, refused):
+    np.save("t.npy", np.ones((4, 4)))
+    assert told in refused(*arguments.split())
+
+
+def screen(monkeypatch, columns, lines):
+    """Let stdout be a terminal of this size that wants no colours."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    for name, value in (("COLUMNS", columns), ("LINES", lines), ("NO_COLOR", 1)):
+        monkeypatch.setenv(name, str(value))
 
 
 @pytest.mark.sweep(3)
@@ -200,9 +180,7 @@ def test_what_cannot_be_is_one_line(arguments, told, call, tmp_path):
     ],
 )
 def test_the_picture_comes_first_and_all_has_room(size, arguments, call, monkeypatch):
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    for name, value in zip(("COLUMNS", "LINES", "NO_COLOR"), (*size, 1), strict=True):
-        monkeypatch.setenv(name, str(value))
+    screen(monkeypatch, *size)
     lines = call(*arguments.split())[1].splitlines()
     assert max(map(len, lines)) <= size[0]
     assert len(lines) <= size[1] - 1
@@ -224,9 +202,7 @@ def test_the_picture_comes_first_and_all_has_room(size, arguments, call, monkeyp
     ],
 )
 def test_the_answer_on_several_stays_on_a_small_screen(arguments, first, call, monkeypatch):
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    for name, value in (("COLUMNS", 80), ("LINES", 24), ("NO_COLOR", 1)):
-        monkeypatch.setenv(name, str(value))
+    screen(monkeypatch, 80, 24)
     lines = call(*arguments.split())[1].splitlines()
     assert lines[0].strip().startswith(first)
     assert len(lines) <= 23
@@ -244,11 +220,9 @@ def test_a_difference_past_numbers_is_none(call, tmp_path):
 
 
 def test_what_has_no_room_on_a_screen_is_named(call, monkeypatch):
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("LINES", "24")
+    screen(monkeypatch, 80, 24)
     line = ("dot-similarity", *("-s", "rope") * 12, "--set", "b.base=500", "-l", "8")
-    out = call(*line, "--color", "never")[1]
+    out = call(*line)[1]
     assert all(f"{letter}: rope" in out for letter in "abcdefghijkl")
     assert "…; --json has all" in out
     assert len(out.splitlines()) <= 24

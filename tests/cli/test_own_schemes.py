@@ -1,7 +1,5 @@
 """A scheme of a user's own, in a file: ``--scheme ./file.py:name`` wherever a scheme is taken."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -89,25 +87,9 @@ def test_a_scheme_in_a_file_is_taken_as_any_other(call, tmp_path):
     assert call("schemes", f"{tmp_path}/code/mine.py:slow", "--json")[1] == out
 
 
-BIAS = """
-from posenc_cli.formulas.declare import Bias, bias
-
-
-@bias(source="mine", formula="−h·|j − i|/8")
-def near(*, heads: int = 2) -> Bias:
-    \"\"\"Near keys weigh more.\"\"\"
-    return Bias(
-        heads,
-        by="offset",
-        coefficients=lambda xp: xp.arange(1, heads + 1) / 8,
-        scores=lambda xp, slope, offsets: -(slope * xp.abs(offsets)),
-    )
-"""
-
-
-def test_a_bias_in_a_file_has_curves_and_weights(call, tmp_path):
-    (tmp_path / "near.py").write_text(BIAS)
-    asked = ("-s", "./near.py:near", "-l", "4", "--json")
+@pytest.mark.usefixtures("own")
+def test_a_bias_in_a_file_has_curves_and_weights(call):
+    asked = ("-s", "./own.py:near", "-l", "4", "--json")
     curves = json.loads(call("curve", *asked)[1])["curves"]
     assert [curve["y"][0] for curve in curves] == [-3 / 8, -6 / 8]
     weights = json.loads(call("heatmap", *asked, "--softmax", "--head", "1")[1])["values"]
@@ -127,12 +109,10 @@ def test_it_is_a_part_of_a_hybrid_and_a_plus_in_its_path_joins_nothing(call, tmp
 
 @pytest.mark.long
 @pytest.mark.usefixtures("folder")
-def test_identify_tries_it_where_it_is_named(call, tmp_path):
+def test_identify_tries_it_where_it_is_named(call, document):
     bent = "./code/mine.py:bent"
     assert call("generate", "-s", bent, "--table", "inv-freq", "-o", "a.npy")[0] == 0
-    status, out, _ = call("identify", "a.npy", "-s", bent, "--json")
-    assert status == 0
-    answer = json.loads(out)
+    answer = document("identify", "a.npy", "-s", bent)
     assert (answer["scheme"], answer["exact"]) == (bent, True)
     command = next(line for line in answer["commands"] if line.startswith("posenc generate"))
     assert f"--scheme {bent}" in command
@@ -191,22 +171,19 @@ def test_a_file_that_raises_leaves_no_module(folder):
 
 
 @pytest.mark.parametrize("name", ["sinusoidal+t5", "rope+./code/mine.py:slow+t5", "rope+"])
-def test_what_takes_one_scheme_refuses_several_as_such(call, folder, name):
+def test_what_takes_one_scheme_refuses_several_as_such(folder, name, refused):
     np.save("a.npy", np.ones((4, 4), np.float32))
     for words in (("identify", "a.npy", "-s", name), ("schemes", name), ("compare", name, "t5")):
-        status, out, err = call(*words)
-        assert (status, out) == (2, "")
-        line, hint = err.splitlines()
+        line, hint = refused(*words).splitlines()
         assert line.endswith(f": {name!r} is several encodings; give one")
         assert hint == "hint: name each by itself"
 
 
-def test_a_plus_in_the_name_of_a_file_takes_a_slash(call, folder):
+def test_a_plus_in_the_name_of_a_file_takes_a_slash(call, folder, refused):
     (folder / "c++" / "mine.py").rename(folder / "c++.py")
     name = "c++.py:slow"
     for words in (("generate", "-l", "4", "-s", name), ("schemes", name)):
-        status, _, err = call(*words)
-        assert (status, err.count("hint: ")) == (2, 1)
+        assert refused(*words).count("hint: ") == 1
     sys.path.append(str(folder / "code"))
     assert call("generate", "-s", f"./{name}", "-l", "4")[0] == 0
 
@@ -228,10 +205,13 @@ def test_a_plus_in_the_name_of_a_file_takes_a_slash(call, folder):
 )
 def test_a_file_that_gives_no_scheme_is_refused_in_one_line(call, folder, target, status, words):
     (folder / "folder.py").mkdir()
-    (folder / "raises.py").write_text("raise RuntimeError('first line\\nsecond')")
-    (folder / "leaves.py").write_text("raise SystemExit(0)")
-    (folder / "wrong.py").write_text("f = (")
-    (folder / "needs.py").write_text("import absent_one")
+    for name, code in {
+        "raises": "raise RuntimeError('first line\\nsecond')",
+        "leaves": "raise SystemExit(0)",
+        "wrong": "f = (",
+        "needs": "import absent_one",
+    }.items():
+        (folder / f"{name}.py").write_text(code)
     given, out, err = call("generate", "-s", target, "-l", "4")
     assert (given, out) == (status, "")
     line, *hint = err.splitlines()
@@ -242,10 +222,9 @@ def test_a_file_that_gives_no_scheme_is_refused_in_one_line(call, folder, target
 
 
 @pytest.mark.usefixtures("folder")
-def test_the_current_folder_is_not_imported_from_unasked(call, tmp_path):
+def test_the_current_folder_is_not_imported_from_unasked(tmp_path, refused):
     (tmp_path / "unasked.py").write_text("raise SystemExit(99)")
-    status, _, err = call("generate", "-s", "unasked:slow", "-l", "4")
-    assert status == 2
+    err = refused("generate", "-s", "unasked:slow", "-l", "4")
     assert "No module named 'unasked'" in err
     assert "hint: the current folder is not searched: ./file.py:name" in err
 
@@ -268,9 +247,7 @@ def test_a_file_that_may_not_be_read_is_the_environments(call, folder):
 
 def test_the_file_is_not_replaced_by_the_run_that_reads_it(call, folder):
     (folder / "link.npy").symlink_to("code/mine.py")
-    status, _, err = call("generate", "-s", SLOW, "-l", "4", "-o", "link.npy")
-    assert status == 2
-    assert "reads that file" in err
+    assert call("generate", "-s", SLOW, "-l", "4", "-o", "link.npy")[0] == 2
     assert (folder / "code" / "mine.py").read_text() == MINE
 
 
@@ -287,55 +264,21 @@ def test_completion_runs_no_code_of_a_users(call, tmp_path, monkeypatch, capsys)
         assert "mine" not in capsys.readouterr().out
 
 
-REAL = """
-from posenc_cli.formulas.declare import Bias, Rotation, Rows, Waves, absolute, bias, rotary
-
-
-@absolute(source="mine", formula="p")
-def counted(*, dim: int = 2) -> Rows:
-    \"\"\"Whole positions, as rows are unless they say more.\"\"\"
-    return Rows(dim, lambda xp, places, table: xp.zeros((places.size, dim)) + places[:, None])
-
-
-@absolute(source="mine", formula="2p")
-def twice(*, dim: int = 2) -> Rows:
-    \"\"\"Any positions, twice.\"\"\"
-
-    def rows(xp, positions, table, denominator):
-        return xp.zeros((positions.size, dim)) + 2 * positions[:, None] / denominator
-
-    return Rows(dim, rows, domain="real")
-
-
-@rotary(source="mine", formula="1")
-def unit(*, dim: int = 2) -> Rotation:
-    \"\"\"A radian a position.\"\"\"
-    return Rotation(Waves(1, lambda xp: xp.asarray([1.0])), "half")
-
-
-@bias(source="mine", formula="-|i - j|")
-def near(*, heads: int = 1) -> Bias:
-    \"\"\"Minus the distance.\"\"\"
-    return Bias(heads, "offset", lambda xp: xp.arange(0, heads), lambda xp, c, o: 0 - xp.abs(o))
-"""
-
-
-def test_ones_own_scheme_has_the_positions_that_its_declaration_says(call, tmp_path):
-    (tmp_path / "real.py").write_text(REAL)
-
+@pytest.mark.usefixtures("own")
+def test_ones_own_scheme_has_the_positions_that_its_declaration_says(call):
     def table(name, positions):
-        arguments = ("-s", f"./real.py:{name}", "--positions", positions, "--format", "csv")
+        arguments = ("-s", f"./own.py:{name}", "--positions", positions, "--format", "csv")
         return call("generate", *arguments, "--out", "-", "-q")
 
     assert table("twice", "0.25,-3") == (0, "0.5,0.5\n-6.0,-6.0\n", "")
-    assert table("counted", "3") == (0, "3.0,3.0\n", "")
+    assert table("added", "3") == (0, ",".join(["1.5"] * 16) + "\n", "")
     assert table("unit", "0.5,-0.5")[1] == "0.87758255,0.47942555\n0.87758255,-0.47942555\n"
-    status, out, err = table("counted", "0.5")
+    status, out, err = table("added", "0.5")
     assert (status, out) == (2, "")
-    refusal = "position 0.5 is not whole: the positions of counted are 0, 1, 2 and so on"
+    refusal = "position 0.5 is not whole: the positions of added are 0, 1, 2 and so on"
     assert err == f"posenc: error: {refusal}\n"
-    assert "position -1 is negative; the first of counted is 0" in table("counted", "-1")[2]
-    assert call("generate", "-s", "./real.py:near", "--positions", "-3:0", "-q")[0] == 0
+    assert "position -1 is negative; the first of added is 0" in table("added", "-1")[2]
+    assert call("generate", "-s", "./own.py:near", "--positions", "-3:0", "-q")[0] == 0
     assert "the positions of near are whole" in table("near", "0.5")[2]
-    arguments = ("generate", "-s", "./real.py:unit+./real.py:twice", "--positions", "0:1:0.5", "-q")
+    arguments = ("generate", "-s", "./own.py:unit+./own.py:twice", "--positions", "0:1:0.5", "-q")
     assert call(*arguments, "--out", "h.npz")[0] == 0

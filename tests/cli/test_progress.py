@@ -1,7 +1,5 @@
 """The progress bar: only on a terminal, only after a moment, and never in the bytes."""
 
-from __future__ import annotations
-
 import io
 import os
 import pty

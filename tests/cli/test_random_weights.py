@@ -1,7 +1,5 @@
 """Weights that a seed drew are named wherever their values are shown, of every such scheme."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

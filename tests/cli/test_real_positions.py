@@ -1,26 +1,15 @@
 """Positions that are not whole, or not positive, at the command line."""
 
-from __future__ import annotations
-
-import json
-
 import numpy as np
 import pytest
 
 
-def test_labels_metadata_and_json_hold_the_positions_as_they_are(call, tmp_path):
+def test_labels_metadata_and_json_hold_the_positions_as_they_are(call, tmp_path, document, printed):
     arguments = ("-s", "rope", "-d", "2", "--positions", "-0.5:0.6:0.5,1/3", "--header")
-    status, out, _ = call("generate", *arguments, "--out", "-", "--format", "csv", "-q")
-    assert status == 0
-    assert [line.split(",")[0] for line in out.splitlines()] == [
-        "position",
-        "-0.5",
-        "0",
-        "0.5",
-        "1/3",
-    ]
-    status, out, _ = call("generate", *arguments[:-1], "--out", "t.npz", "--json")
-    stated = json.loads(out)["positions"]
+    out = printed("generate", *arguments, "--out", "-", "--format", "csv", "-q")
+    labels = [line.split(",")[0] for line in out.splitlines()]
+    assert labels == ["position", "-0.5", "0", "0.5", "1/3"]
+    stated = document("generate", *arguments[:-1], "--out", "t.npz")["positions"]
     assert stated == "-0.5:2/3:0.5,1/3"
     again = call("generate", "-s", "rope", "-d", "2", f"--positions={stated}", "--out", "u.npz")
     assert again[0] == 0
@@ -37,24 +26,20 @@ def test_a_start_need_not_be_whole_or_positive(call):
     assert rows("--start", "1e3", "-l", "1_0") == "".join(f"{1000 + i}.0\n" for i in range(10))
 
 
-def test_positions_come_from_a_file_of_numbers(call, tmp_path):
+def test_positions_come_from_a_file_of_numbers(call, tmp_path, refused):
     np.save(tmp_path / "steps.npy", np.array([0.1, 999.25], np.float32))
     given = ("-s", "integer", "-d", "1", "--format", "csv", "--out", "-", "-q", "--dtype")
     status, out, _ = call("generate", *given, "float64", "--positions", "steps.npy")
     assert (status, out) == (0, "0.10000000149011612\n999.25\n")
-    np.save(tmp_path / "wide.npy", np.zeros((2, 3)))
-    status, _, err = call("generate", *given, "float32", "--positions", "wide.npy")
-    assert status == 2
-    assert (
-        err
-        == "posenc: error: --positions wide.npy holds an array of shape 2×3; it must be one row\n"
-    )
-    np.save(tmp_path / "nan.npy", np.array([np.nan]))
-    assert (
-        "nan.npy: must be finite numbers"
-        in call("generate", *given, "float32", "--positions", "nan.npy")[2]
-    )
-    assert call("generate", *given, "float32", "--positions", "none.npy")[0] == 3
+    np.save("wide.npy", np.zeros((2, 3)))
+    np.save("nan.npy", np.array([np.nan]))
+    for name, status, said in (
+        ("wide.npy", 2, " holds an array of shape 2×3; it must be one row\n"),
+        ("nan.npy", 2, ": must be finite numbers"),
+        ("none.npy", 3, ""),
+    ):
+        err = refused("generate", *given, "float32", "--positions", name, status=status)
+        assert f"{name}{said}" in err.replace("'", "")
 
 
 @pytest.mark.parametrize(
@@ -89,10 +74,8 @@ def test_pictures_name_positions_as_they_are(call, command, seen):
         ("rope-check -s rope --positions -2:2", "position -2 is negative: rope-check"),
     ],
 )
-def test_what_takes_whole_positions_says_so(call, command, refusal):
-    status, out, err = call(*command.split())
-    assert (status, out) == (2, "")
-    assert err.startswith(f"posenc: error: {refusal}")
+def test_what_takes_whole_positions_says_so(command, refusal, refused):
+    assert refused(*command.split()).startswith(f"posenc: error: {refusal}")
 
 
 @pytest.mark.parametrize("command", ["dot-similarity", "inspect", "spectrum"])

@@ -1,7 +1,5 @@
 """An option given twice: refused with two values, taken with one, whatever the command."""
 
-from __future__ import annotations
-
 import pytest
 
 from posenc_cli.cli.app import application
@@ -31,15 +29,11 @@ def test_an_option_with_two_values_is_refused_by_every_command(name):
     assert tried  # --color at least
 
 
-def test_the_two_names_of_an_option_are_one_option(call):
-    status, out, err = call("generate", "-m", "llama-3.1-8b", "--model=gpt2")
-    assert (status, out) == (2, "")
-    assert err == ("posenc: error: --model: given as 'llama-3.1-8b' and as 'gpt2'; it takes one\n")
-    status, _, err = call(
-        "rope-check", "-s", "rope", *("--tables", "a", "b") * 2, "--tables=c", "b"
-    )
-    assert status == 2
-    assert "--tables: given as 'a b' and as 'c b'" in err
+def test_the_two_names_of_an_option_are_one_option(refused):
+    twice = "posenc: error: --model: given as 'llama-3.1-8b' and as 'gpt2'; it takes one\n"
+    assert refused("generate", "-m", "llama-3.1-8b", "--model=gpt2") == twice
+    tables = (*("--tables", "a", "b") * 2, "--tables=c", "b")
+    assert "--tables: given as 'a b' and as 'c b'" in refused("rope-check", "-s", "rope", *tables)
 
 
 def test_the_same_again_is_no_contradiction(call):
@@ -52,7 +46,5 @@ def test_the_same_again_is_no_contradiction(call):
     assert again == once
 
 
-def test_repeatable_options_stay_repeatable(call):
-    status, out, _ = call("heatmap", "-s", "sinusoidal", "-s", "rope", "-l", "16")
-    assert status == 0
-    assert "sinusoidal, rope" in out
+def test_repeatable_options_stay_repeatable(printed):
+    assert "sinusoidal, rope" in printed("heatmap", "-s", "sinusoidal", "-s", "rope", "-l", "16")

@@ -1,8 +1,5 @@
 """``posenc rotation``: which columns are a pair, and where its vector is."""
 
-from __future__ import annotations
-
-import json
 import math
 import re
 
@@ -12,18 +9,10 @@ import pytest
 from posenc_cli.cli.commands.rotation import _room_for
 
 
-def asked(call, *arguments):
-    status, out, err = call("rotation", *arguments, "--json")
-    assert (status, err) == (0, "")
-    document = json.loads(out)
-    assert document["schema"] == "posenc/rotation/1"
-    return document
-
-
-def test_angles_are_position_times_frequency_and_points_lie_there(call):
-    document = asked(call, "-s", "rope", "--pairs", "0,1,8", "--positions", "0:16")
-    assert [pair["pair"] for pair in document["pairs"]] == [0, 1, 8]
-    for pair, panel in zip(document["pairs"], document["panels"], strict=True):
+def test_angles_are_position_times_frequency_and_points_lie_there(document):
+    found = document("rotation", "-s", "rope", "--pairs", "0,1,8", "--positions", "0:16")
+    assert [pair["pair"] for pair in found["pairs"]] == [0, 1, 8]
+    for pair, panel in zip(found["pairs"], found["panels"], strict=True):
         frequency = 10000 ** (-2 * pair["pair"] / 64)
         turns = np.arange(16) * frequency / (2 * math.pi)
         np.testing.assert_allclose(pair["turns"], turns - np.rint(turns), atol=1e-15)
@@ -44,55 +33,54 @@ def test_angles_are_position_times_frequency_and_points_lie_there(call):
         ("-m llama-3.1-8b", [[0, 64], [3, 67]]),
     ],
 )
-def test_pairs_are_those_of_the_layout(scheme, columns, call):
-    document = asked(call, *scheme.split(), "--pairs", "0,3", "-l", "4")
-    assert [pair["columns"] for pair in document["pairs"]] == columns
-    labels = [[panel["x_label"], panel["y_label"]] for panel in document["panels"]]
+def test_pairs_are_those_of_the_layout(scheme, columns, document):
+    found = document("rotation", *scheme.split(), "--pairs", "0,3", "-l", "4")
+    assert [pair["columns"] for pair in found["pairs"]] == columns
+    labels = [[panel["x_label"], panel["y_label"]] for panel in found["panels"]]
     assert labels == [[f"dimension {a}", f"dimension {b}"] for a, b in columns]
 
 
 @pytest.mark.parametrize("last", [15, 999])
-def test_by_default_three_pairs_from_the_fastest_to_the_slowest_that_is_seen_to_rotate(last, call):
-    document = asked(call, "-s", "rope", "-l", str(last + 1))
-    first, middle, slowest = (pair["pair"] for pair in document["pairs"])
+def test_by_default_three_pairs_from_the_fastest_to_the_slowest_that_is_seen_to_rotate(
+    last, document
+):
+    found = document("rotation", "-s", "rope", "-l", str(last + 1))
+    first, middle, slowest = (pair["pair"] for pair in found["pairs"])
     rotations = [last * 10000 ** (-pair / 32) / (2 * math.pi) for pair in range(32)]
     assert rotations[slowest] >= 1 / 16 > rotations[slowest + 1]
     assert (first, 0 <= middle - slowest / 2 < 1) == (0, True)
-    document = asked(call, "-s", "rope", "-l", "1")  # where none is
-    assert [pair["pair"] for pair in document["pairs"]] == [0, 16, 31]
+    found = document("rotation", "-s", "rope", "-l", "1")  # where none is
+    assert [pair["pair"] for pair in found["pairs"]] == [0, 16, 31]
 
 
-def test_of_many_positions_a_sample_is_shown_that_is_called_one(call):
-    document = asked(call, "-s", "rope", "-l", "1000")
-    assert "shows 64 of 1000 positions" in document["notes"]
-    assert len(document["shown"]) == 64
-    assert (document["shown"][0], document["shown"][-1]) == (0, 999)
-    assert document["panels"][0]["title"] == f"pair 0: {999 / (2 * math.pi):.3g} rotations"
+def test_of_many_positions_a_sample_is_shown_that_is_called_one(document):
+    found = document("rotation", "-s", "rope", "-l", "1000")
+    assert "shows 64 of 1000 positions" in found["notes"]
+    assert len(found["shown"]) == 64
+    assert (found["shown"][0], found["shown"][-1]) == (0, 999)
+    assert found["panels"][0]["title"] == f"pair 0: {999 / (2 * math.pi):.3g} rotations"
 
 
-def test_the_attention_factor_is_the_radius(call):
+def test_the_attention_factor_is_the_radius(call, document):
     parameters = ("--set", "factor=8", "--set", "attention_factor=2")
-    document = asked(call, "-s", "rope-yarn", "--pairs", "0", "-l", "4", *parameters)
-    points = document["panels"][0]["curves"][1]
+    found = document("rotation", "-s", "rope-yarn", "--pairs", "0", "-l", "4", *parameters)
+    points = found["panels"][0]["curves"][1]
     np.testing.assert_allclose(np.hypot(points["x"], points["y"]), 2, rtol=1e-14)
     lines = call("rotation", "-s", "rope-yarn", "--pairs", "31", "-l", "2", *parameters)[1].split()
     assert {line.rstrip("│┤┐") for line in lines} >= {"-2", "2"}, "the circle is as large"
     assert not {line.rstrip("│┤┐") for line in lines} & {"-3", "3", "-4", "4"}
 
 
-def test_vectors_that_grow_are_shown_on_circles_of_one_size(call):
-    status, out, _ = call(
-        "rotation", "-s", "xpos", "--pairs", "0,31", "-l", "200", "--height", "20"
-    )
-    assert status == 0
+def test_vectors_that_grow_are_shown_on_circles_of_one_size(printed):
+    asked = ("-s", "xpos", "--pairs", "0,31", "-l", "200", "--height", "20")
+    out = printed("rotation", *asked)
     assert "the vector (1, 0) of q rotated and scaled" in out
     rows = [re.findall(r"(-?[0-9.]+) *[┤│]", line) for line in out.splitlines()]
     assert all(len(labels) in (0, 2) and len({*labels}) < 2 for labels in rows)
 
 
-def test_in_the_terminal_a_circle_is_round(call):
-    status, out, _ = call("rotation", "-s", "rope", "--pairs", "0", "-l", "5", "--color", "never")
-    assert status == 0
+def test_in_the_terminal_a_circle_is_round(printed):
+    out = printed("rotation", "-s", "rope", "--pairs", "0", "-l", "5", "--color", "never")
     lines = [line for line in out.splitlines() if any(0x2800 < ord(c) < 0x2900 for c in line)]
     width = max(map(len, lines)) - min(len(line) - len(line.lstrip(" 01-┤│")) for line in lines)
     assert abs(width - 2 * len(lines)) <= 3
@@ -108,17 +96,14 @@ def test_in_the_terminal_a_circle_is_round(call):
         ("-s rope --dim 512 --pairs 0:65", "--pairs 0:65: 65 pairs in one picture; at most 64"),
     ],
 )
-def test_what_turns_nothing_is_refused(arguments, says, call):
-    status, out, err = call("rotation", *arguments.split())
-    assert (status, out) == (2, "")
-    assert says in err
+def test_what_turns_nothing_is_refused(arguments, says, refused):
+    assert says in refused("rotation", *arguments.split())
 
 
-def test_turns_on_a_grid_are_those_along_the_axis_of_the_pair(call):
-    document = asked(
-        call, "-s", "rope-axial", "--set", "grid=32x32", "-l", "1024", "--pairs", "0,16"
-    )
-    titles = [panel["title"] for panel in document["panels"]]
+def test_turns_on_a_grid_are_those_along_the_axis_of_the_pair(document):
+    grid = ("--set", "grid=32x32", "-l", "1024", "--pairs", "0,16")
+    found = document("rotation", "-s", "rope-axial", *grid)
+    titles = [panel["title"] for panel in found["panels"]]
     assert titles[0] == f"pair 0: {31 / (2 * math.pi):.3g} rotations"
 
 

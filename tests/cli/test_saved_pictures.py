@@ -1,7 +1,5 @@
 """What draws in the terminal saves the same picture, and refuses a file that is none."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

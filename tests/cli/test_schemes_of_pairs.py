@@ -1,7 +1,5 @@
 """A bias that goes by pairs of positions: Swin's, BEiT's and a user's own, in every command."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -39,12 +37,13 @@ def own(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_scheme_of_ones_own_goes_by_pairs_or_says_what_its_code_raised(command, own, call):
+def test_a_scheme_of_ones_own_goes_by_pairs_or_says_what_its_code_raised(
+    command, own, call, refused
+):
     name, *options = command
     status, _, err = call(name, "-s", f"{own}:products", "-l", "9", *options)
     assert (status, "error" in err) == (0, False)
-    status, _, err = call(name, "-s", f"{own}:broken", "-l", "9", *options)
-    assert status == 2
+    err = refused(name, "-s", f"{own}:broken", "-l", "9", *options)
     assert f"--scheme {own}:broken: its code raised" in err
     assert "bug" not in err
 
@@ -67,14 +66,11 @@ def test_rope_check_says_what_scores_of_pairs_go_by(scheme, status, said, own, c
     assert call("rope-check", "-s", f"{own}:products", "-l", "1")[0] == 0
 
 
-def test_a_curve_of_pairs_is_of_the_query_in_the_middle(call):
-    status, out, _ = call("curve", "-s", "swin", "-l", "9", "--graphics", "none")
-    assert status == 0
+def test_a_curve_of_pairs_is_of_the_query_in_the_middle(printed):
+    out = printed("curve", "-s", "swin", "-l", "9", "--graphics", "none")
     assert "score by key for query 4" in " ".join(out.split())
 
 
-def test_positions_past_those_whose_pairs_are_compared_are_refused(call):
+def test_positions_past_those_whose_pairs_are_compared_are_refused(refused):
     line = ("dot-similarity", "-s", "swin", "--set", "window_size=100", "-l", "5000")
-    status, _, err = call(*line)
-    assert status == 2
-    assert "--len 5000: 5000 positions of swin" in err
+    assert "--len 5000: 5000 positions of swin" in refused(*line)

@@ -1,7 +1,5 @@
 """``posenc spectrum``: the table, the words, the JSON, the figure, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -17,48 +15,36 @@ def table_of(lines):
     return next(i for i, line in enumerate(lines) if line.startswith("───")) - 1
 
 
-def asked(call, *arguments):
-    status, out, err = call("spectrum", *arguments, "--json")
-    assert (status, err) == (0, "")
-    document = json.loads(out)
-    assert next(iter(document)) == "schema"
-    assert document["schema"] == "posenc/spectrum/1"
-    return document
+def test_json_of_waves(document):
+    found = document("spectrum", "-s", "rope", "-d", "8", "--base", "10000", "-l", "100")
+    np.testing.assert_allclose(found["frequencies"], [1, 0.1, 0.01, 0.001])
+    wavelengths = 2 * math.pi * np.array([1, 10, 100, 1000])
+    np.testing.assert_allclose(found["wavelengths"], wavelengths)
+    np.testing.assert_allclose(found["turns"], 100 / wavelengths, rtol=1e-14)
+    assert found["incomplete"] == [2, 3]
+    assert (found["kind"], found["context"], found["zones"]) == ("waves", 100, None)
 
 
-def test_json_of_waves(call):
-    document = asked(call, "-s", "rope", "-d", "8", "--base", "10000", "-l", "100")
-    np.testing.assert_allclose(document["frequencies"], [1, 0.1, 0.01, 0.001])
-    np.testing.assert_allclose(
-        document["wavelengths"], [2 * math.pi * x for x in (1, 10, 100, 1000)]
-    )
-    np.testing.assert_allclose(
-        document["turns"], [100 / w for w in document["wavelengths"]], rtol=1e-14
-    )
-    assert document["incomplete"] == [2, 3]
-    assert (document["kind"], document["context"], document["zones"]) == ("waves", 100, None)
-
-
-def test_json_of_a_stretched_rotation_shows_before_and_after(call):
-    document = asked(call, "-s", "rope-yarn", "-d", "64")
+def test_json_of_a_stretched_rotation_shows_before_and_after(document):
+    found = document("spectrum", "-s", "rope-yarn", "-d", "64")
     frequencies = matrix("rope-yarn", None, dtype="float64", table="inv-freq", dim=64)
     plain = matrix("rope", None, dtype="float64", table="inv-freq", dim=64)
-    np.testing.assert_allclose(document["wavelengths"], 2 * np.pi / frequencies, rtol=1e-14)
-    np.testing.assert_allclose(document["before"]["wavelengths"], 2 * np.pi / plain, rtol=1e-14)
-    np.testing.assert_allclose(document["stretch"], plain / frequencies, rtol=1e-14)
-    assert document["context_from"] == "original_max_position_embeddings"
-    assert document["zones"] == ["kept"] * 11 + ["blended"] * 12 + ["interpolated"] * 9
+    np.testing.assert_allclose(found["wavelengths"], 2 * np.pi / frequencies, rtol=1e-14)
+    np.testing.assert_allclose(found["before"]["wavelengths"], 2 * np.pi / plain, rtol=1e-14)
+    np.testing.assert_allclose(found["stretch"], plain / frequencies, rtol=1e-14)
+    assert found["context_from"] == "original_max_position_embeddings"
+    assert found["zones"] == ["kept"] * 11 + ["blended"] * 12 + ["interpolated"] * 9
 
 
-def test_json_of_a_wave_that_stands_still_has_null(call):
-    document = asked(call, "-s", "rope-proportional", "-d", "8", "--set", "partial=0.5")
-    assert document["wavelengths"][2:] == [None, None]
-    assert document["zones"] == ["kept", "kept", "still", "still"]
+def test_json_of_a_wave_that_stands_still_has_null(document):
+    found = document("spectrum", "-s", "rope-proportional", "-d", "8", "--set", "partial=0.5")
+    assert found["wavelengths"][2:] == [None, None]
+    assert found["zones"] == ["kept", "kept", "still", "still"]
+    assert found["turns"][2:] == [0, 0]
 
 
-def test_the_table_has_a_row_a_pair(call):
-    status, out, _ = call("spectrum", "-s", "rope-linear", "-d", "8", "-l", "50")
-    assert status == 0
+def test_the_table_has_a_row_a_pair(printed):
+    out = printed("spectrum", "-s", "rope-linear", "-d", "8", "-l", "50")
     lines = out.splitlines()
     assert max(map(len, lines)) <= 80
     lines = lines[table_of(lines) :]
@@ -85,30 +71,24 @@ def test_long_tables_are_thinned_and_say_so(call):
         ("-s sinusoidal-nd --set grid=4x6", "the extent of its axis"),
     ],
 )
-def test_words_for_every_kind(arguments, told, call):
-    status, out, err = call("spectrum", *arguments.split())
-    assert (status, err) == (0, "")
-    assert told in " ".join(out.split())
+def test_words_for_every_kind(arguments, told, printed):
+    assert told in " ".join(printed("spectrum", *arguments.split(), err="").split())
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("arguments", "status", "told"),
+    ("arguments", "told"),
     [
-        ("", 2, "give one of them"),
-        ("-s rope --in t.npy", 2, "--in"),
-        ("-s alibi", 2, "is not made of waves"),
-        ("-s sinusoidal+", 2, "must be a scheme, or A+B"),
-        ("-s rope --out w.npy", 2, "--out 'w.npy'"),
-        ("-s rope --out - --json", 2, "--json: stdout is used"),
+        ("", "give one of them"),
+        ("-s rope --in t.npy", "--in"),
+        ("-s alibi", "is not made of waves"),
+        ("-s sinusoidal+", "must be a scheme, or A+B"),
+        ("-s rope --out w.npy", "--out 'w.npy'"),
+        ("-s rope --out - --json", "--json: stdout is used"),
     ],
 )
-def test_what_cannot_be_is_one_line(arguments, status, told, call):
-    found, out, err = call("spectrum", *arguments.split())
-    assert (found, out) == (status, "")
-    assert told in err
-    assert err.startswith("posenc: error: ")
-    assert len(err.splitlines()) <= 2
+def test_what_cannot_be_is_one_line(arguments, told, refused):
+    assert told in refused("spectrum", *arguments.split())
 
 
 @pytest.mark.sweep(5)
@@ -129,17 +109,14 @@ def test_a_screen_has_room_for_table_curve_and_words(size, arguments, call, monk
         assert last.split()[0] == str(int(count.split()[2]) - 1)
 
 
-def test_the_context_of_a_model_is_the_longest_it_takes(call):
-    document = asked(call, "--model", "llama-3.1-8b")
-    assert (document["context"], document["original_context"]) == (131072, 8192)
-    np.testing.assert_allclose(
-        document["turns"], 131072 / np.array(document["wavelengths"]), rtol=1e-14
-    )
-    _, out, _ = call("spectrum", "--model", "llama-3.1-8b")
-    told = " ".join(out.split())
+def test_the_context_of_a_model_is_the_longest_it_takes(call, document):
+    found = document("spectrum", "--model", "llama-3.1-8b")
+    assert (found["context"], found["original_context"]) == (131072, 8192)
+    np.testing.assert_allclose(found["turns"], 131072 / np.array(found["wavelengths"]), rtol=1e-14)
+    told = " ".join(call("spectrum", "--model", "llama-3.1-8b")[1].split())
     assert "131072 positions (max_position_embeddings)" in told
     assert "the original context is 8192 positions" in told
-    assert asked(call, "--model", "llama-3.1-8b", "-l", "100")["context"] == 100
+    assert document("spectrum", "--model", "llama-3.1-8b", "-l", "100")["context"] == 100
 
 
 @pytest.mark.slow
@@ -163,24 +140,21 @@ def test_each_spectrum_but_the_first_is_compared_with_the_first(call):
     assert rows["llama-3.1-8b"][:2] == ["1–63", "(63)"]
 
 
-def test_frequencies_that_depend_on_the_length_are_those_of_the_context(call, tmp_path):
+def test_frequencies_that_depend_on_the_length_are_those_of_the_context(tmp_path, document):
     factors = [1.0 + i for i in range(4)]
-    config = {
-        "model_type": "phi3",
-        "hidden_size": 8,
-        "num_attention_heads": 1,
-        "rope_theta": 10000.0,
-        "max_position_embeddings": 4096,
-        "original_max_position_embeddings": 64,
-        "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 4, "long_factor": factors},
-    }
+    config = {"model_type": "phi3", "hidden_size": 8, "num_attention_heads": 1}
+    config |= {"max_position_embeddings": 4096, "original_max_position_embeddings": 64}
+    scaling = {"type": "longrope", "short_factor": [1.0] * 4, "long_factor": factors}
+    config |= {"rope_theta": 10000.0, "rope_scaling": scaling}
     (tmp_path / "config.json").write_text(json.dumps(config))
     given = ("--config", "config.json")
     expected = [2 * math.pi * 10000 ** (i / 4) * factors[i] for i in range(4)]
-    assert asked(call, *given)["wavelengths"] == pytest.approx(expected)
+    assert document("spectrum", *given)["wavelengths"] == pytest.approx(expected)
     short = [2 * math.pi * 10000 ** (i / 4) for i in range(4)]
-    assert asked(call, *given, "--len", "64")["wavelengths"] == pytest.approx(short)
-    assert asked(call, *given, "--positions", "60:64")["wavelengths"] == pytest.approx(short)
+    assert document("spectrum", *given, "--len", "64")["wavelengths"] == pytest.approx(short)
+    assert document("spectrum", *given, "--positions", "60:64")["wavelengths"] == pytest.approx(
+        short
+    )
 
 
 @pytest.mark.parametrize(

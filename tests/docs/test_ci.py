@@ -18,6 +18,8 @@ from posenc_cli.records import replace
 from tests.checks.rope import MUTANTS, vectors
 from tests.diagnosis.textbook import CASES, ladder
 
+yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+
 PAGE = Path(__file__).parents[2] / "docs" / "ci.md"
 SNIPPETS = re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(), re.DOTALL)
 COMMANDS = sorted(
@@ -46,13 +48,9 @@ def project(tmp_path):
         cos, sin = wide.tables(where)
         llama3 = CASES["llama3"].right.inv_freq
         code = CASES["plain"].right if right else replace(CASES["plain"].right, sign=-1)
-        for file, values in {
-            "cos": cos,
-            "sin": sin,
-            "inv_freq": llama3 if right else ladder(128, 5e5),
-            "x": x,
-            "y": code(x, where),
-        }.items():
+        inv_freq = llama3 if right else ladder(128, 5e5)
+        arrays = {"cos": cos, "sin": sin, "inv_freq": inv_freq, "x": x, "y": code(x, where)}
+        for file, values in arrays.items():
             np.save(tmp_path / f"{file}.npy", np.asarray(values, np.float32))
 
     return make
@@ -72,7 +70,6 @@ def test_every_command_passes_right_code_and_fails_wrong_code(command, project, 
 @pytest.fixture
 def action(tmp_path):
     """The arguments that the action's script gives posenc for some inputs."""
-    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
     declared = yaml.safe_load((PAGE.parents[1] / "action.yml").read_text())
     script = declared["runs"]["steps"][-1]
     program = tmp_path / "posenc" / "bin" / "posenc"
@@ -106,7 +103,6 @@ def action(tmp_path):
 def test_the_action_passes_right_code_and_fails_wrong_code(
     which, action, project, call, monkeypatch
 ):
-    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     snippets = [text for language, text in SNIPPETS if language == "yaml"]
     parts = [part for text in snippets for part in text.split("- uses: OWNER/posenc@")[1:]]
@@ -132,7 +128,6 @@ def test_inputs_of_the_action_are_never_read_as_shell(action, tmp_path):
 
 
 def test_the_hook_of_pre_commit_fails_where_a_config_leaves_its_base_out(call, tmp_path):
-    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
     (hook,) = yaml.safe_load((PAGE.parents[1] / ".pre-commit-hooks.yaml").read_text())
     (used,) = [
         repository
@@ -160,17 +155,14 @@ def test_the_hook_of_pre_commit_fails_where_a_config_leaves_its_base_out(call, t
     reports = [line for line in out.splitlines() if "model type" in line]
     one = "'b.json': model type llama: rope; 1 doubtful line"
     assert reports == [one], "of what fails alone"
-    assert (status, err) == (
-        1,
-        "posenc: warning: --strict: 'b.json': default used: rope_theta\n",
-    )
+    warned = "posenc: warning: --strict: 'b.json': default used: rope_theta\n"
+    assert (status, err) == (1, warned)
 
 
 @pytest.mark.long
 def test_a_hook_of_ones_own_runs_the_function_in_the_environment_of_the_project(
     project, call, tmp_path, monkeypatch
 ):
-    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
     (text,) = [text for _, text in SNIPPETS if "repo: local" in text]
     program = tmp_path / "hook" / "bin" / "python"
     program.parent.mkdir(parents=True)

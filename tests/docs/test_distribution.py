@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -44,11 +45,14 @@ def lowest(requirements):
 
 def asked_for():
     """All requirements but the exact versions of peers, which nothing else installs."""
-    extras = PROJECT["optional-dependencies"]
-    return [
-        *PROJECT["dependencies"],
-        *(each for name, those in extras.items() if name != "peers" for each in those),
-    ]
+    extras = [those for name, those in PROJECT["optional-dependencies"].items() if name != "peers"]
+    return [*PROJECT["dependencies"], *itertools.chain(*extras)]
+
+
+def wheel_of(wheel, source, folder):
+    """The wheel that hatchling builds of a source, in a folder."""
+    (archive,) = wheel.WheelBuilder(str(source)).build(directory=str(folder), versions=["standard"])
+    return archive
 
 
 @pytest.mark.long
@@ -70,9 +74,7 @@ def test_the_source_distribution_holds_every_file(tmp_path):
 def test_a_wheel_holds_the_manual_pages_and_both_names_of_the_program(tmp_path, monkeypatch):
     wheel = pytest.importorskip("hatchling.builders.wheel", reason="hatchling is not installed")
     monkeypatch.setenv("POSENC_PURE", "1")
-    builder = wheel.WheelBuilder(str(ROOT))
-    (archive,) = builder.build(directory=str(tmp_path), versions=["standard"])
-    with zipfile.ZipFile(archive) as files:
+    with zipfile.ZipFile(wheel_of(wheel, ROOT, tmp_path)) as files:
         held = {name.partition("/")[2]: name for name in files.namelist()}
         for page in (ROOT / "man").iterdir():
             place = f"data/share/man/man1/{page.name}"  # where man looks beside bin/
@@ -143,8 +145,7 @@ def test_a_source_distribution_has_no_binary_and_its_wheel_the_kernel_of_this_ma
     assert [path.name for path in files if ".so" in path.suffixes or path.name == "peer.pyd"] == []
     assert binaries(files) == []
     (source,) = (tmp_path / "source").iterdir()
-    builder = wheel.WheelBuilder(str(source))
-    (archive,) = builder.build(directory=str(tmp_path), versions=["standard"])
+    archive = wheel_of(wheel, source, tmp_path)
     held = unpacked(archive, tmp_path / "wheel")
     has_one = shutil.which("cc") is not None
     assert binaries(held) == ([native.LIBRARY.name] if has_one else [])
@@ -181,27 +182,25 @@ def test_a_compiler_for_another_platform_gives_the_wheel_of_that_one_alone(
     for other, (_, made) in PLATFORMS.items():
         (tmp_path / "made").write_bytes(made)
         monkeypatch.setenv("POSENC_PLATFORM", name)
-        builder = wheel.WheelBuilder(str(tree))
         if made != content:
             with pytest.raises(RuntimeError, match=f"POSENC_PLATFORM={name}: CC names no compiler"):
-                list(builder.build(directory=str(tmp_path), versions=["standard"]))
+                wheel_of(wheel, tree, tmp_path)
             continue
-        (archive,) = builder.build(directory=str(tmp_path), versions=["standard"])
+        archive = wheel_of(wheel, tree, tmp_path)
         assert archive.endswith(f"-py3-none-{tag}.whl")
         held = unpacked(archive, tmp_path / other)
         assert binaries(held) == [native.library_of(name).name]
         assert [path.read_bytes() for path in held if path.suffix == ".so"] == [content]
     monkeypatch.setenv("POSENC_PLATFORM", "linux-arm64")
     with pytest.raises(ValueError, match="POSENC_PLATFORM=linux-arm64: not one of linux-x86_64, "):
-        list(wheel.WheelBuilder(str(tree)).build(directory=str(tmp_path), versions=["standard"]))
+        wheel_of(wheel, tree, tmp_path)
 
 
 @pytest.mark.long
 def test_a_wheel_without_the_kernel_is_for_every_platform(tree, builders, tmp_path, monkeypatch):
     _, wheel = builders
     monkeypatch.setenv("POSENC_PURE", "1")
-    builder = wheel.WheelBuilder(str(tree))
-    (archive,) = builder.build(directory=str(tmp_path), versions=["standard"])
+    archive = wheel_of(wheel, tree, tmp_path)
     assert archive.endswith("-py3-none-any.whl")
     assert binaries(unpacked(archive, tmp_path / "wheel")) == []
 
@@ -281,11 +280,7 @@ def test_the_lowest_versions_are_chosen_by_uv_which_pip_brings(uv_works, made, t
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("versions", "torch", "extras"),
-    [
-        ("locked", "2.13.0", "dev,frameworks"),
-        ("locked", "", "dev"),
-        ("newest", "2.13.0", "dev"),
-    ],
+    [("locked", "2.13.0", "dev,frameworks"), ("locked", "", "dev"), ("newest", "2.13.0", "dev")],
 )
 def test_the_frameworks_come_with_a_pinned_torch_alone(versions, torch, extras, made):
     stamp = f".developed-{versions}{torch}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-import posenc_cli as posenc
+import posenc_cli as library
 from posenc_cli.cli.command_line import COMMANDS, function_of
 from posenc_cli.configs import library as models
 from posenc_cli.examples import llama
@@ -120,10 +119,7 @@ def shell(tmp_path, users_folder):
         return subprocess.run(
             ["sh", "-c", f"ulimit -f 131072\n{command}"],
             cwd=folder,
-            env={
-                "PATH": f"{binaries}:/usr/bin:/bin",
-                "HOME": str(folder),
-            },
+            env={"PATH": f"{binaries}:/usr/bin:/bin", "HOME": str(folder)},
             capture_output=True,
             text=True,
             timeout=PATIENCE,
@@ -146,13 +142,8 @@ def examples_of_help(name: str) -> list[str]:
 def consoles() -> list[list[tuple[str, str]]]:
     """The commands of each console block of the pages, with the output shown for them."""
     blocks = re.findall(r"```console\n(.*?)```", "\n".join(PAGES.values()), re.DOTALL)
-    return [
-        [
-            (line.strip(), output)
-            for line, output in re.findall(r"\$ (.+)\n((?:(?!\$ ).*\n)*)", block)
-        ]
-        for block in blocks
-    ]
+    each = re.compile(r"\$ (.+)\n((?:(?!\$ ).*\n)*)")
+    return [[(line.strip(), said) for line, said in each.findall(block)] for block in blocks]
 
 
 @pytest.mark.long
@@ -220,7 +211,7 @@ def test_the_first_command_of_the_readme_is_a_target_that_runs_the_main_job():
 
 @pytest.mark.long
 def test_the_wrong_implementation_of_the_readme_fails_for_the_reason_it_shows():
-    report = posenc.rope_check("llama-3.1-8b", impl=llama.rotate, positions=256)
+    report = library.rope_check("llama-3.1-8b", impl=llama.rotate, positions=256)
     passed = {finding.check: finding.ok for finding in report.findings}
     assert (report.ok, report.cause) == (False, "scaling-missing")
     assert passed == {"relative": True, "norm": True, "identity": True, "reference": False}
@@ -267,11 +258,6 @@ def test_every_link_and_picture_of_a_page_is_there(page):
         assert [p for p in places if not (page.parent / p).resolve().is_relative_to(docs)] == []
 
 
-def test_every_page_is_linked_in_the_readme():
-    pages = {path.relative_to(ROOT).as_posix() for path in PAGES if path.parent != ROOT}
-    assert pages <= set(re.findall(r"\]\(([^)]+)\)", README))
-
-
 @pytest.mark.long
 def test_every_generated_part_is_in_one_page_and_current():
     every = "\n".join(PAGES.values())
@@ -288,10 +274,11 @@ def test_the_page_of_each_encoding_is_current_and_leads_to_pictures_that_are_the
         assert [place for place in places if not (path.parent / place).exists()] == []
 
 
-def test_the_site_has_every_page():
+def test_the_readme_links_every_page_and_the_site_has_it():
+    pages = {path.relative_to(ROOT).as_posix() for path in PAGES if path.parent != ROOT}
+    assert pages <= set(re.findall(r"\]\(([^)]+)\)", README))
     named = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text()))
-    written = {path.name for path in PAGES if path.parent != ROOT}
-    assert named == written | {"schemes/index.md"}
+    assert named == {Path(page).name for page in pages} | {"schemes/index.md"}
 
 
 @pytest.mark.slow
@@ -366,7 +353,7 @@ def test_the_scheme_of_the_contributing_guide_works(tmp_path, monkeypatch, call)
 
 
 @pytest.mark.slow
-def test_the_format_of_the_contributing_guide_takes_one_file_and_one_line(tmp_path):
+def test_the_format_of_the_contributing_guide_takes_one_file_and_one_line(posenc, tmp_path):
     copied = tmp_path / "posenc_cli"
     shutil.copytree(ROOT / "posenc_cli", copied)  # what is compiled, too
     (copied / "files" / "tsv.py").write_text(guided_code("A new file format"))
@@ -378,20 +365,17 @@ def test_the_format_of_the_contributing_guide_takes_one_file_and_one_line(tmp_pa
         .replace(imported, f"{imported}tsv, ")
     )
 
-    def posenc(*arguments: str) -> str:
-        command = [sys.executable, "-m", "posenc_cli", *arguments]
-        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-        )
+    def run(*arguments):
+        done = posenc(*arguments, env={"PYTHONPATH": str(tmp_path)})
+        assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 
-    assert "csv|tsv" in posenc("generate", "--help")
-    posenc("generate", "-s", "rope", "-l", "9", "-d", "4", "--out", "a.tsv")
+    assert "csv|tsv" in run("generate", "--help")
+    run("generate", "-s", "rope", "-l", "9", "-d", "4", "--out", "a.tsv")
     expected = matrix("rope", "0:9", dim=4)
     np.save(tmp_path / "b.npy", expected)
     assert (np.loadtxt(tmp_path / "a.tsv", np.float32) == expected).all()
-    assert json.loads(posenc("compare", "a.tsv", "b.npy", "--tol", "1e-7", "--json"))["ok"]
+    assert json.loads(run("compare", "a.tsv", "b.npy", "--tol", "1e-7", "--json"))["ok"]
 
 
 def test_the_command_of_the_contributing_guide_takes_one_file_and_one_line(
@@ -410,5 +394,4 @@ def test_the_command_of_the_contributing_guide_takes_one_file_and_one_line(
     status, out, _ = call(*learned, "--need", "9", "--json")
     answer = {"schema": f"posenc/{name}/1", "ok": False, "positions": 8}
     assert (status, json.loads(out)) == (1, answer)
-    refused = call(*learned, "--need", "0")
-    assert refused == (2, "", "posenc: error: --need 0: must be at least 1\n")
+    assert call(*learned, "--need", "0") == (2, "", "posenc: error: --need 0: must be at least 1\n")

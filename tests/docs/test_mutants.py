@@ -1,7 +1,5 @@
 """Which mutants the tool draws, of what, and which tests it tries on them."""
 
-from __future__ import annotations
-
 import json
 
 from tools import mutants

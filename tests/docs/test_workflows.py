@@ -1,7 +1,5 @@
 """What other programs read of the repository: workflows, the action, forms, the citation."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 import os
 import resource
 from contextlib import contextmanager
@@ -28,7 +30,7 @@ def result(job, loss: float = 1.5) -> JobResult:
     return JobResult(job.key, 8, runs, ((10, 2.0, 2.5),), {"torch": "2"})
 
 
-def test_a_request_and_results_come_back_as_they_were(tmp_path) -> None:
+def test_a_request_and_results_come_back_as_they_were(tmp_path):
     asked = request("rope", "sinusoidal+alibi", seeds=7, stretches=("none", "yarn"))
     folder = RunFolder.made(tmp_path / "run", asked)
     jobs = asked.jobs()
@@ -41,7 +43,7 @@ def test_a_request_and_results_come_back_as_they_were(tmp_path) -> None:
     assert again.missing(jobs) == [*jobs[1:]]
 
 
-def test_a_folder_that_holds_anything_is_not_taken_for_a_new_run(tmp_path) -> None:
+def test_a_folder_that_holds_anything_is_not_taken_for_a_new_run(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(InvalidInput, match="exists and is not empty"):
         RunFolder.made(tmp_path, request("rope"))
@@ -60,7 +62,7 @@ def room_for(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_full_disk_leaves_a_folder_that_a_new_run_or_a_resumed_one_takes(tmp_path) -> None:
+def test_a_full_disk_leaves_a_folder_that_a_new_run_or_a_resumed_one_takes(tmp_path):
     asked, path = request("rope"), tmp_path / "run"
     for empty in (False, True):
         if empty:
@@ -80,7 +82,7 @@ def test_a_full_disk_leaves_a_folder_that_a_new_run_or_a_resumed_one_takes(tmp_p
     assert again.result(job) == result(job)
 
 
-def test_a_run_goes_on_with_the_same_request_alone(tmp_path) -> None:
+def test_a_run_goes_on_with_the_same_request_alone(tmp_path):
     folder = RunFolder.made(tmp_path / "run", request("rope"))
     folder.check_same(request("rope"))
     with pytest.raises(InvalidInput, match="was made with other steps: 6, not 7"):
@@ -88,7 +90,7 @@ def test_a_run_goes_on_with_the_same_request_alone(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"encodings": 3}', "\0", "[" * 9999])
-def test_a_file_that_is_not_posencs_is_named_in_one_line(tmp_path, content) -> None:
+def test_a_file_that_is_not_posencs_is_named_in_one_line(tmp_path, content):
     asked = request("rope")
     folder = RunFolder.made(tmp_path / "run", asked)
     (job,) = asked.jobs()
@@ -101,7 +103,7 @@ def test_a_file_that_is_not_posencs_is_named_in_one_line(tmp_path, content) -> N
         RunFolder.found(tmp_path / "run")
 
 
-def test_a_result_of_another_job_is_refused(tmp_path) -> None:
+def test_a_result_of_another_job_is_refused(tmp_path):
     asked = request("rope", "alibi")
     folder = RunFolder.made(tmp_path / "run", asked)
     first, second = asked.jobs()
@@ -130,7 +132,7 @@ def test_a_result_of_another_job_is_refused(tmp_path) -> None:
         ("encodings", [{"label": "x", "parts": [["rope", {"base": [1]}]]}]),
     ],
 )
-def test_a_request_is_held_to_what_a_command_line_could_ask_for(tmp_path, name, value) -> None:
+def test_a_request_is_held_to_what_a_command_line_could_ask_for(tmp_path, name, value):
     place = RunFolder.made(tmp_path / "run", request("rope")).request_path
     place.write_text(json.dumps({**json.loads(place.read_text()), name: value}))
     with pytest.raises(InvalidInput, match="is not an experiment's request"):
@@ -149,23 +151,20 @@ def test_a_request_is_held_to_what_a_command_line_could_ask_for(tmp_path, name, 
         (("runs", 0, "reason"), []),
     ],
 )
-def test_a_result_holds_what_its_job_finds_and_nothing_else(tmp_path, path, value) -> None:
+def test_a_result_holds_what_its_job_finds_and_nothing_else(tmp_path, path, value):
     asked = request("rope")
     folder = RunFolder.made(tmp_path / "run", asked)
     (job,) = asked.jobs()
     folder.keep(job, result(job))
     place = tmp_path / "run" / "results" / f"{job.key}.json"
     fields = json.loads(place.read_text())
-    inner = fields
-    for step in path[:-1]:
-        inner = inner[step]
-    inner[path[-1]] = value
+    functools.reduce(operator.getitem, path[:-1], fields)[path[-1]] = value
     place.write_text(json.dumps(fields))
     with pytest.raises(InvalidInput, match="is not a result of this job"):
         folder.result(job)
 
 
-def test_a_file_that_is_too_large_is_refused_before_it_is_read_whole(tmp_path) -> None:
+def test_a_file_that_is_too_large_is_refused_before_it_is_read_whole(tmp_path):
     place = RunFolder.made(tmp_path / "run", request("rope")).request_path
     os.truncate(place, 1 << 40)  # a sparse file
     with pytest.raises(InvalidInput, match=r"request\.json'? is larger than 256 MiB"):

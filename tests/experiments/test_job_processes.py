@@ -41,7 +41,7 @@ def eventually(condition, seconds: float = 60.0):
 
 
 @pytest.mark.slow
-def test_processes_find_what_one_process_finds(tmp_path) -> None:
+def test_processes_find_what_one_process_finds(tmp_path):
     asked = request("rope", "alibi", stretches=("none", "window"))
     folder = RunFolder.made(tmp_path / "run", asked)
     told: list[tuple[int, int]] = []
@@ -51,7 +51,7 @@ def test_processes_find_what_one_process_finds(tmp_path) -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_is_named(tmp_path) -> None:
+def test_a_worker_that_dies_is_named(tmp_path):
     asked = request("rope", steps=LONG)
     folder = RunFolder.made(tmp_path / "run", asked)
 
@@ -64,7 +64,7 @@ def test_a_worker_that_dies_is_named(tmp_path) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_worker_refuses_is_raised_here(tmp_path) -> None:
+def test_what_a_worker_refuses_is_raised_here(tmp_path):
     asked = request("rope", steps=LONG, tests=("5",))
     folder = RunFolder.made(tmp_path / "run", asked)
     with pytest.raises(InvalidInput, match="--test 5 is shorter than --train 8"):
@@ -85,7 +85,7 @@ run_jobs(folder.request.jobs(), folder, {progress}, workers=2)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_workers_end_with_their_parent(tmp_path, number) -> None:
+def test_workers_end_with_their_parent(tmp_path, number):
     asked = request("rope", "nope", steps=LONG)
     folder = RunFolder.made(tmp_path / "run", asked)
     command = [sys.executable, "-c", _RUN.format(progress="print"), str(folder.path)]
@@ -100,7 +100,7 @@ def test_workers_end_with_their_parent(tmp_path, number) -> None:
 
 
 @pytest.mark.slow
-def test_a_signal_that_wakes_no_waiting_thread_is_handled(tmp_path) -> None:
+def test_a_signal_that_wakes_no_waiting_thread_is_handled(tmp_path):
     folder = RunFolder.made(tmp_path / "run", request("rope", "nope", steps=LONG))
     kill = "lambda *_: signal.pthread_kill(threading.get_ident(), signal.SIGINT)"
     command = [sys.executable, "-c", _RUN.format(progress=kill), str(folder.path)]
@@ -111,7 +111,7 @@ def test_a_signal_that_wakes_no_waiting_thread_is_handled(tmp_path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_and_its_workers_say_nothing(tmp_path, number, kept) -> None:
+def test_an_interrupted_run_and_its_workers_say_nothing(tmp_path, number, kept):
     words = "extrapolate -q -s rope -s nope --size 1x1x8 --train 16 --seeds 1 --workers 2"
     words += f" --steps {LONG}{' --out run' * kept}"
     command = [sys.executable, "-m", "posenc_cli", *words.split()]
@@ -126,7 +126,7 @@ def test_an_interrupted_run_and_its_workers_say_nothing(tmp_path, number, kept) 
 
 
 @pytest.mark.parametrize("asked", [b"", b'{"request": '])
-def test_a_worker_whose_parent_ends_first_says_nothing(asked) -> None:
+def test_a_worker_whose_parent_ends_first_says_nothing(asked):
     command = [sys.executable, "-m", "posenc_cli.experiments.job_processes"]
     done = subprocess.run(command, input=asked, capture_output=True, cwd=ROOT, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")

@@ -51,7 +51,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("training", "held_out"), TEXTS)
-def test_losses_are_those_of_kneser_and_ney(training: str, held_out: str) -> None:
+def test_losses_are_those_of_kneser_and_ney(training, held_out):
     text, letters = training + held_out, len(set(training + held_out))
     for context, loss in enumerate(ngram_losses(corpus_of(training, held_out), longest=3)):
         shares = [
@@ -62,7 +62,7 @@ def test_losses_are_those_of_kneser_and_ney(training: str, held_out: str) -> Non
         assert loss == pytest.approx(expected, rel=1e-12)  # sums of a few dozen float64 terms
 
 
-def test_the_shares_behind_a_context_add_up_to_one() -> None:
+def test_the_shares_behind_a_context_add_up_to_one():
     training = TEXTS[0][0]
     letters = sorted(set(training))
     for context in ("", "s", "se", "sea"):
@@ -73,14 +73,14 @@ def test_the_shares_behind_a_context_add_up_to_one() -> None:
         assert sum(math.exp(-value) for value in loss) == pytest.approx(1, rel=1e-12)
 
 
-def test_the_last_characters_are_told_alone() -> None:
+def test_the_last_characters_are_told_alone():
     training, held_out = TEXTS[0]
     whole = ngram_losses(corpus_of(training, held_out))
     parts = [ngram_losses(corpus_of(training, held_out[:stop]), last=1) for stop in range(1, 21)]
     assert np.mean(parts, axis=0) == pytest.approx(whole, rel=1e-12)
 
 
-def test_a_text_that_is_one_cycle_has_a_loss() -> None:
+def test_a_text_that_is_one_cycle_has_a_loss():
     losses = ngram_losses(corpus_of("ab" * 50, "abab"))
     assert losses[0] == pytest.approx(math.log(2), rel=1e-3)  # 50 of each, 51 of one counted
     assert losses[1] < 0.02

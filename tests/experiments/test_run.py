@@ -14,17 +14,13 @@ from posenc_cli.experiments import run as run_module  # noqa: E402
 from posenc_cli.experiments.corpus import Corpus, ngram_losses  # noqa: E402
 from posenc_cli.experiments.request import JobResult, LengthLosses  # noqa: E402
 from posenc_cli.experiments.run import LearningRule, run_job  # noqa: E402
-from posenc_cli.experiments.tasks import (  # noqa: E402
-    Copy,
-    TokenBatch,
-    task_of,
-)
+from posenc_cli.experiments.tasks import Copy, TokenBatch, task_of  # noqa: E402
 from posenc_cli.experiments.transformer import LengthModel  # noqa: E402
 from tests.experiments.small import request  # noqa: E402
 
 
 @pytest.mark.long
-def test_a_job_has_a_run_for_each_seed_and_stretch_that_applies() -> None:
+def test_a_job_has_a_run_for_each_seed_and_stretch_that_applies():
     (job,) = request("rope", stretches=("none", "yarn", "window")).jobs()
     result = run_job(job)
     assert [(run.stretch, run.seed) for run in result.runs] == [
@@ -37,14 +33,14 @@ def test_a_job_has_a_run_for_each_seed_and_stretch_that_applies() -> None:
 
 
 @pytest.mark.long
-def test_the_same_job_gives_the_same_bits_again_and_as_json() -> None:
+def test_the_same_job_gives_the_same_bits_again_and_as_json():
     (job,) = request("t5").jobs()
     first, second = run_job(job), run_job(job)
     assert first == second
     assert JobResult.from_fields(first.fields()) == first
 
 
-def test_models_are_fed_alike_whatever_their_encoding(monkeypatch) -> None:
+def test_models_are_fed_alike_whatever_their_encoding(monkeypatch):
     drawn: list[list[np.ndarray]] = []
     own = Copy.training
 
@@ -64,7 +60,7 @@ def test_models_are_fed_alike_whatever_their_encoding(monkeypatch) -> None:
 
 
 @pytest.mark.long
-def test_the_learning_rate_grows_and_falls_and_gradients_are_limited(monkeypatch) -> None:
+def test_the_learning_rate_grows_and_falls_and_gradients_are_limited(monkeypatch):
     rates, norms = [], []
 
     def recorded(values, gradients, *moments, lr, **settings):
@@ -85,7 +81,7 @@ def test_the_learning_rate_grows_and_falls_and_gradients_are_limited(monkeypatch
 
 
 @pytest.mark.long
-def test_parameters_and_moments_are_those_of_torchs_own_optimizer(monkeypatch) -> None:
+def test_parameters_and_moments_are_those_of_torchs_own_optimizer(monkeypatch):
     own, told = {}, []
 
     def beside(values, gradients, first, second, _, steps, **settings):
@@ -111,7 +107,7 @@ def test_parameters_and_moments_are_those_of_torchs_own_optimizer(monkeypatch) -
     assert all(told)
 
 
-def test_each_step_draws_positions_of_its_own_and_tests_lie_on_drawn_ones(monkeypatch) -> None:
+def test_each_step_draws_positions_of_its_own_and_tests_lie_on_drawn_ones(monkeypatch):
     taken: list[list[int]] = []
     own = LengthModel.set_positions
 
@@ -131,7 +127,7 @@ def test_each_step_draws_positions_of_its_own_and_tests_lie_on_drawn_ones(monkey
         assert places != [*range(len(places))]
 
 
-def test_induction_is_what_the_second_time_is_told_better_by(monkeypatch) -> None:
+def test_induction_is_what_the_second_time_is_told_better_by(monkeypatch):
     class Told:
         def __init__(self, *_given):
             pass
@@ -143,7 +139,7 @@ def test_induction_is_what_the_second_time_is_told_better_by(monkeypatch) -> Non
     assert run_module.induction_scores(None, {}, None).tolist() == [2.0, -0.5]
 
 
-def test_of_answers_sequences_are_right_as_a_whole_and_symbols_one_by_one() -> None:
+def test_of_answers_sequences_are_right_as_a_whole_and_symbols_one_by_one():
     told = object.__new__(run_module.BatchLosses)
     told.right = np.array([[[True, False, True], [True, True, False]]])
     scored = np.array([[True, False, True], [False, True, True]])
@@ -153,7 +149,7 @@ def test_of_answers_sequences_are_right_as_a_whole_and_symbols_one_by_one() -> N
 
 
 @pytest.mark.long
-def test_a_model_is_judged_where_it_does_better_than_counts_or_answers() -> None:
+def test_a_model_is_judged_where_it_does_better_than_counts_or_answers():
     text = task_of("text")
     rule = LearningRule.of(text, 50)
     assert rule.loss == ngram_losses(text.corpus, longest=2, last=32 * 50)[2]
@@ -181,14 +177,14 @@ def use_text(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 @pytest.mark.long
-def test_training_learns(monkeypatch) -> None:
+def test_training_learns(monkeypatch):
     use_text(monkeypatch, "abcdefgh" * 500)
     (job,) = request("rope", tasks=("text",), steps=100, batch=8, seeds=1).jobs()
     losses = [row[1] for row in run_job(job).training]
     assert losses[-1] < 0.5 * losses[0]
 
 
-def test_text_is_tested_on_the_same_last_characters_at_each_length(monkeypatch) -> None:
+def test_text_is_tested_on_the_same_last_characters_at_each_length(monkeypatch):
     use_text(monkeypatch, "the cat sat on the mat, and " * 200)
     (job,) = request("alibi", tasks=("text",), trained=20, steps=4, tests=("2x", "3x")).jobs()
     (first, *_) = run_job(job).runs
@@ -200,7 +196,7 @@ def test_text_is_tested_on_the_same_last_characters_at_each_length(monkeypatch) 
 
 
 @pytest.mark.long
-def test_positions_drawn_at_random_reach_past_the_trained_length() -> None:
+def test_positions_drawn_at_random_reach_past_the_trained_length():
     (job,) = request("sinusoidal", tasks=("text",), trained=12, positions=64).jobs()
     (plain,) = request("sinusoidal", tasks=("text",), trained=12).jobs()
     assert run_job(job).runs[0].lengths != run_job(plain).runs[0].lengths
@@ -218,7 +214,7 @@ def test_positions_drawn_at_random_reach_past_the_trained_length() -> None:
         ({"tasks": ("nothing",)}, "unknown task 'nothing'"),
     ],
 )
-def test_a_request_for_what_is_not_there_is_refused_before_training(changes, message) -> None:
+def test_a_request_for_what_is_not_there_is_refused_before_training(changes, message):
     (job,) = request("rope", **changes).jobs()
     with pytest.raises(InvalidInput, match=message):
         run_job(job)

@@ -1,18 +1,11 @@
 """What may be said of an encoding: by a rule, and only where it has learnt."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 
 from posenc_cli.experiments.request import ExperimentRequest
-from posenc_cli.experiments.summary import (
-    STOPPED,
-    last_places,
-    summaries,
-    trained_length,
-)
+from posenc_cli.experiments.summary import STOPPED, last_places, summaries, trained_length
 from tests.experiments.made import encodings, results
 
 
@@ -36,61 +29,45 @@ def summary_of(rises, *, seeds=3, spread=0.0, learnt=lambda *_: True):
 
 
 @pytest.mark.parametrize(
-    ("rises", "said"),
+    ("rises", "how", "said"),
     [
-        ((0.0, 0.0, 0.0), "holds to 8x"),
-        ((0.09, -0.5, 0.0), "holds to 8x"),
-        ((0.2, 1.0, 2.0), "fails from 2x"),
-        ((0.0, 0.3, 2.0), "holds to 2x, fails from 4x"),
-        ((0.0, 0.3, 0.0), "holds to 2x, fails at 4x, holds at 8x"),
+        ((0.0, 0.0, 0.0), {}, "holds to 8x"),
+        ((0.09, -0.5, 0.0), {}, "holds to 8x"),
+        ((0.2, 1.0, 2.0), {}, "fails from 2x"),
+        ((0.0, 0.3, 2.0), {}, "holds to 2x, fails from 4x"),
+        ((0.0, 0.3, 0.0), {}, "holds to 2x, fails at 4x, holds at 8x"),
+        # What seeds do not tell is said, and one seed tells nothing.
+        ((0.1, 0.1, 0.1), {"spread": 0.05}, "undecided at 2x to 8x with 3 seeds"),
+        (
+            *((-1.0, 0.1, 5.0), {"spread": 0.05}),
+            "holds to 2x, undecided at 4x with 3 seeds, fails from 8x",
+        ),
+        ((5.0, 5.0, 5.0), {"seeds": 1}, "undecided at 2x to 8x with 1 seed"),
     ],
 )
-def test_an_encoding_is_held_against_itself_at_the_trained_length(rises, said):
-    assert summary_of(rises).verdict == said
-
-
-@pytest.mark.parametrize(
-    ("rises", "said"),
-    [
-        ((0.1, 0.1, 0.1), "undecided at 2x to 8x with 3 seeds"),
-        ((-1.0, 0.1, 5.0), "holds to 2x, undecided at 4x with 3 seeds, fails from 8x"),
-    ],
-)
-def test_what_seeds_do_not_tell_is_said(rises, said):
-    assert summary_of(rises, spread=0.05).verdict == said
-
-
-def test_one_seed_tells_nothing():
-    assert summary_of((5.0, 5.0, 5.0), seeds=1).verdict == "undecided at 2x to 8x with 1 seed"
+def test_an_encoding_is_held_against_itself_at_the_trained_length(rises, how, said):
+    assert summary_of(rises, **how).verdict == said
 
 
 def test_nothing_is_said_unless_all_seeds_have_learnt():
     summary = summary_of((0.0, 0.0, 0.0), learnt=lambda _, seed: seed != 1)
     assert (summary.learnt, summary.judged) == (2, False)
-    assert summary.verdict == (
-        f"{STOPPED}: 2 of 3 seeds have learned the task "
-        "(seed 1: 2.500 nats at 8; needs at most 2.000)"
-    )
+    reason = "(seed 1: 2.500 nats at 8; needs at most 2.000)"
+    assert summary.verdict == f"{STOPPED}: 2 of 3 seeds have learned the task {reason}"
     assert {item["state"] for item in summary.fields()["lengths"]} == {None}
 
 
 def test_lengths_that_are_no_multiple_are_called_by_their_number():
-    request = request_of("rope", tests=("12", "2x"))
-    (summary,) = summaries(request, results(request, lambda *_: 1.0))
-    assert summary.verdict == "holds to 2x"
+    for tests, said in ((("12", "2x"), "holds to 2x"), (("1x",), "no longer length was tested")):
+        request = request_of("rope", tests=tests)
+        (summary,) = summaries(request, results(request, lambda *_: 1.0))
+        assert summary.verdict == said
     assert [summary.times(length) for length in (8, 12, 16)] == ["1x", "12", "2x"]
 
 
-def test_without_a_longer_length_nothing_is_judged():
-    request = request_of("rope", tests=("1x",))
-    (summary,) = summaries(request, results(request, lambda *_: 1.0))
-    assert summary.verdict == "no longer length was tested"
-
-
 def test_summaries_follow_the_request_and_join_the_seeds_of_all_jobs():
-    request = request_of(
-        "rope", "alibi", tasks=("text", "copy"), stretches=("none", "yarn"), seeds=7
-    )
+    asked = {"tasks": ("text", "copy"), "stretches": ("none", "yarn"), "seeds": 7}
+    request = request_of("rope", "alibi", **asked)
     jobs = results(request, lambda *_: 1.0, unstretched=("alibi",))
     found = summaries(request, jobs[::-1])
     assert [(item.task, item.encoding, item.stretch) for item in found] == [
@@ -112,8 +89,7 @@ def test_losses_between_places_are_means_of_each_seed_first():
 
 
 def test_fields_are_strict_json():
-    text = json.dumps(summary_of((0.0, 0.3, 2.0)).fields(), allow_nan=False)
-    fields = json.loads(text)
+    fields = json.loads(json.dumps(summary_of((0.0, 0.3, 2.0)).fields(), allow_nan=False))
     assert [item["state"] for item in fields["lengths"]] == [None, "holds", "fails", "fails"]
     assert fields["lengths"][2]["rise"]["mean"] == pytest.approx(0.3)
 

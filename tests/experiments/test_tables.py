@@ -42,23 +42,17 @@ def distances(entry: ScoresByPair, length: int) -> np.ndarray:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
-def test_every_scheme_of_the_catalogue_enters_by_the_hook_of_its_kind(name: str) -> None:
+def test_every_scheme_of_the_catalogue_enters_by_the_hook_of_its_kind(name):
     only = part(name, 12, **NEEDED.get(name, {}))
-    hooks = {
-        "absolute": AddedRows,
-        "rotary": PairRotations,
-        "bias": ScoresByPair,
-        "relative": DistanceRows,
-    }
+    hooks = {"absolute": AddedRows, "rotary": PairRotations}
+    hooks |= {"bias": ScoresByPair, "relative": DistanceRows}
     entry = only.entry(12, NONE, 6)
     assert type(entry) is hooks[only.scheme.kind]
-    learnable = only.learnable
-    assert (learnable is not None) == (
-        BUILT_IN[name].weights is not None or name.startswith("kerple")
-    )
+    learns = BUILT_IN[name].weights is not None or name.startswith("kerple")
+    assert (only.learnable is not None) == learns
 
 
-def test_rope_turns_by_its_frequencies() -> None:
+def test_rope_turns_by_its_frequencies():
     turns = part("rope", 50).entry(50, NONE, 50)
     angles = np.arange(50)[:, None] * 10000.0 ** (-np.arange(8) / 8)
     np.testing.assert_allclose(turns.queries, np.exp(1j * angles), atol=1e-12)
@@ -66,30 +60,29 @@ def test_rope_turns_by_its_frequencies() -> None:
     assert (turns.first, turns.second) == (tuple(range(0, 16, 2)), tuple(range(1, 16, 2)))
 
 
-def test_stretches_leave_the_trained_length_as_it_is() -> None:
+def test_stretches_leave_the_trained_length_as_it_is():
     rope = part("rope", 80)
     plain = rope.entry(20, NONE, 20)
     for stretch in ("linear", "ntk", "dynamic", "yarn", "llama3", CLIP):
         np.testing.assert_array_equal(rope.entry(20, stretch, 20).queries, plain.queries)
 
 
-def test_alibi_scores_fall_with_the_distance_by_each_heads_slope() -> None:
+def test_alibi_scores_fall_with_the_distance_by_each_heads_slope():
     entry = part("alibi", 9).entry(9, NONE, 9)
     scores = entry.fixed[:, distances(entry, 9)]  # (heads, queries, keys)
-    for head, slope in enumerate([2**-2, 2**-4, 2**-6, 2**-8]):
-        for query in range(9):
-            for key in range(query + 1):
-                assert scores[head, query, key] == -slope * (query - key)
+    slopes = np.array([2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8])[:, None, None]
+    apart = np.subtract.outer(np.arange(9), np.arange(9))
+    np.testing.assert_array_equal(np.tril(scores), np.tril(-slopes * apart))
 
 
-def test_clipped_distances_are_no_farther_than_trained_ones() -> None:
+def test_clipped_distances_are_no_farther_than_trained_ones():
     entry = part("alibi", 9).entry(9, CLIP, 4)
     lower = np.tril(distances(entry, 9))
     expected = np.tril(np.minimum(np.arange(9)[:, None] - np.arange(9)[None, :], 3))
     np.testing.assert_array_equal(lower, expected)
 
 
-def test_t5_has_the_buckets_of_a_decoder() -> None:
+def test_t5_has_the_buckets_of_a_decoder():
     entry = part("t5", 300).entry(300, NONE, 100)
     for distance in (0, 1, 15, 16, 20, 60, 99, 112, 113, 200, 299):
         near = distance < 16
@@ -98,14 +91,14 @@ def test_t5_has_the_buckets_of_a_decoder() -> None:
         assert entry.index(np.array([299]), np.array([299 - distance]))[0, 0] == expected
 
 
-def test_the_last_bucket_of_t5_is_named_that_a_hundred_positions_never_train() -> None:
+def test_the_last_bucket_of_t5_is_named_that_a_hundred_positions_never_train():
     t5 = part("t5", 200)
     assert t5.untrained(200, 100, NONE) == "bucket 31 of t5"
     assert t5.untrained(200, 100, CLIP) is None
     assert part("t5", 200, max_distance=48).untrained(200, 100, NONE) is None
 
 
-def test_rows_of_a_table_that_training_never_met_are_named() -> None:
+def test_rows_of_a_table_that_training_never_met_are_named():
     learned = part("learned", 40)
     assert learned.untrained(40, 10, NONE) == "rows 10–39 of learned"
     assert learned.untrained(40, 10, LINEAR) is None
@@ -113,7 +106,7 @@ def test_rows_of_a_table_that_training_never_met_are_named() -> None:
     assert part("sinusoidal", 40).untrained(40, 10, NONE) is None
 
 
-def test_learned_rows_between_trained_ones_are_mixed_of_both() -> None:
+def test_learned_rows_between_trained_ones_are_mixed_of_both():
     mixing = part("learned", 8).entry(8, LINEAR, 4).mixing
     expected = np.zeros((8, 8))
     for row in range(8):
@@ -122,14 +115,14 @@ def test_learned_rows_between_trained_ones_are_mixed_of_both() -> None:
     np.testing.assert_array_equal(mixing, expected)
 
 
-def test_sinusoids_between_whole_positions_are_those_of_the_formula() -> None:
+def test_sinusoids_between_whole_positions_are_those_of_the_formula():
     rows = part("sinusoidal", 12).entry(12, LINEAR, 4).fixed
     angles = np.arange(12)[:, None] / 3 * 10000.0 ** (-np.arange(32) / 32)
     np.testing.assert_allclose(rows[:, 0::2], np.sin(angles), atol=1e-12)
     np.testing.assert_allclose(rows[:, 1::2], np.cos(angles), atol=1e-12)
 
 
-def test_kerple_learns_the_logarithms_of_its_coefficients() -> None:
+def test_kerple_learns_the_logarithms_of_its_coefficients():
     learnable = part("kerple-log", 10).learnable
     assert learnable is not None
     assert learnable.logarithms
@@ -153,11 +146,11 @@ def test_kerple_learns_the_logarithms_of_its_coefficients() -> None:
         ("nope", LOG_N, True),
     ],
 )
-def test_a_stretch_applies_to_what_it_changes(name: str, stretch: str, applied: bool) -> None:
+def test_a_stretch_applies_to_what_it_changes(name, stretch, applied):
     assert applies(stretch, (part(name, 8),)) is applied
 
 
-def test_a_hybrid_is_stretched_where_one_of_its_parts_is() -> None:
+def test_a_hybrid_is_stretched_where_one_of_its_parts_is():
     request = EncodingRequest("alibi+rope", (("alibi", {}), ("rope", {})))
     assert applies("yarn", parts_of(request, SIZE, 8))
 
@@ -171,8 +164,6 @@ def test_a_hybrid_is_stretched_where_one_of_its_parts_is() -> None:
         ("swin", {}, "position 799 is past the last that swin can encode"),
     ],
 )
-def test_what_does_not_fit_the_model_is_said_in_a_line(
-    name: str, given: dict[str, object], message: str
-) -> None:
+def test_what_does_not_fit_the_model_is_said_in_a_line(name, given, message):
     with pytest.raises(InvalidInput, match=message):
         part(name, 800, **given)

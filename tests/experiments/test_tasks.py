@@ -69,7 +69,7 @@ def same(one: TokenBatch, other: TokenBatch) -> bool:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_batches_have_the_shape_and_the_tokens_that_their_task_says(name: str) -> None:
+def test_batches_have_the_shape_and_the_tokens_that_their_task_says(name):
     for length, batch in batches(name):
         shape = len(batch.inputs), task(name).tokens(length)
         for array in (batch.inputs, batch.targets, batch.axis):
@@ -84,7 +84,7 @@ def test_batches_have_the_shape_and_the_tokens_that_their_task_says(name: str) -
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_token_below_the_vocabulary_is_met_or_told(name: str) -> None:
+def test_every_token_below_the_vocabulary_is_met_or_told(name):
     if name == "text":
         tokens = np.concatenate([own().training, own().held_out])
     else:
@@ -94,7 +94,7 @@ def test_every_token_below_the_vocabulary_is_met_or_told(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_test_is_the_same_again_and_training_by_its_generator(name: str) -> None:
+def test_a_test_is_the_same_again_and_training_by_its_generator(name):
     length = TRAINED[name]
     first, again = (task_of(name).test(length, 7) for _ in range(2))
     assert same(first.whole, again.whole)
@@ -105,7 +105,7 @@ def test_a_test_is_the_same_again_and_training_by_its_generator(name: str) -> No
 
 
 @pytest.mark.parametrize("name", ANSWERED)
-def test_the_last_columns_of_a_test_are_those_of_its_sequences(name: str) -> None:
+def test_the_last_columns_of_a_test_are_those_of_its_sequences(name):
     found = task(name).test(20, 7)
     assert np.array_equal(found.last.inputs, found.whole.inputs)
     for (_, _, columns, _), (_, _, last, _) in zip(
@@ -115,7 +115,7 @@ def test_the_last_columns_of_a_test_are_those_of_its_sequences(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", ANSWERED)
-def test_training_mixes_lengths_and_scores_no_padding(name: str) -> None:
+def test_training_mixes_lengths_and_scores_no_padding(name):
     batch = task(name).training(generator(), 20, 300)
     stops = {len(inputs) for inputs, *_ in rows(batch)}
     lengths = range(task(name).shortest, 21)
@@ -125,7 +125,7 @@ def test_training_mixes_lengths_and_scores_no_padding(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRANSDUCTIONS)
-def test_the_answer_is_the_question_copied_or_sorted(name: str) -> None:
+def test_the_answer_is_the_question_copied_or_sorted(name):
     for _, batch in batches(name):
         mark, end = task(name).vocabulary - 2, task(name).vocabulary - 1
         for inputs, answer, columns, axis in rows(batch):
@@ -137,7 +137,7 @@ def test_the_answer_is_the_question_copied_or_sorted(name: str) -> None:
             assert axis == list(range(length + 1))
 
 
-def test_every_query_wants_the_first_symbol() -> None:
+def test_every_query_wants_the_first_symbol():
     asks = task("first").vocabulary - 1
     for _, batch in batches("first"):
         for inputs, answers, columns, axis in rows(batch):
@@ -148,7 +148,7 @@ def test_every_query_wants_the_first_symbol() -> None:
             assert axis == [column - 1 for column in columns]
 
 
-def test_a_needle_is_the_symbol_behind_the_only_mark() -> None:
+def test_a_needle_is_the_symbol_behind_the_only_mark():
     mark, asks = task("needle").vocabulary - 2, task("needle").vocabulary - 1
     for _, batch in batches("needle"):
         for inputs, answers, columns, (depth,) in rows(batch):
@@ -161,7 +161,7 @@ def test_a_needle_is_the_symbol_behind_the_only_mark() -> None:
 
 
 @pytest.mark.parametrize("sequences", [10, 64, 100])
-def test_needles_of_a_test_lie_at_all_depths_alike(sequences: int) -> None:
+def test_needles_of_a_test_lie_at_all_depths_alike(sequences):
     whole = task("needle").test(200, 1, sequences).whole
     counts = np.bincount(whole.axis[whole.scored])
     assert len(counts) == 10
@@ -169,7 +169,7 @@ def test_needles_of_a_test_lie_at_all_depths_alike(sequences: int) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_only_text_has_pieces_that_stand_there_twice(name: str) -> None:
+def test_only_text_has_pieces_that_stand_there_twice(name):
     assert (task(name).repeated(100, 8) is None) == (name != "text")
 
 
@@ -178,7 +178,7 @@ def marked(length: int) -> Text:
     return Text(replace(own(), training=np.arange(9000), held_out=np.arange(9000, 9000 + length)))
 
 
-def test_no_window_of_training_reaches_what_is_held_out() -> None:
+def test_no_window_of_training_reaches_what_is_held_out():
     text = Text(replace(own(), training=np.arange(12), held_out=np.arange(12, 99)))
     batch = text.training(generator(), 10, 200)
     assert np.array_equal(batch.targets, batch.inputs + 1)
@@ -188,39 +188,34 @@ def test_no_window_of_training_reaches_what_is_held_out() -> None:
 
 
 @pytest.mark.parametrize("sequences", [1, 5, 64])
-def test_each_length_tells_the_same_last_characters(sequences: int) -> None:
+def test_each_length_tells_the_same_last_characters(sequences):
     text = marked(8001)
     for length in (50, 100, 170, 800):
-        found = text.test(length, 50, sequences)
-        last = found.last
+        last = text.test(length, 50, sequences).last
         assert last.inputs.shape == (sequences, length)
         assert np.array_equal(last.targets, last.inputs + 1)
-        told = last.targets[last.scored]
-        assert np.array_equal(told, np.arange(17001 - 50 * sequences, 17001))
+        assert np.array_equal(last.targets[last.scored], np.arange(17001 - 50 * sequences, 17001))
         assert last.scored[:, -50:].all()
         assert np.array_equal(last.axis, np.tile(np.arange(length), (sequences, 1)))
 
 
 @pytest.mark.parametrize("length", [50, 100, 170, 320, 321])
-def test_pieces_tell_each_character_of_the_last_windows_once(length: int) -> None:
+def test_pieces_tell_each_character_of_the_last_windows_once(length):
     whole = marked(8001).test(length, 5, 64).whole
     assert np.array_equal(whole.targets[whole.scored], np.arange(17001 - max(320, length), 17001))
     assert whole.inputs.shape == (-(-320 // length), length)
     assert np.array_equal(whole.targets[whole.scored] - 1, whole.inputs[whole.scored])
 
 
-def test_a_length_below_the_last_places_is_told_whole() -> None:
+def test_a_length_below_the_last_places_is_told_whole():
     assert marked(201).test(20, 50, 4).last.scored.all()
     with pytest.raises(InvalidInput, match="has 200 characters held out, but needs 201"):
         marked(200).test(20, 50, 4)
 
 
 @pytest.mark.parametrize("length", [4, 5, 100])
-def test_a_piece_that_stands_there_twice_is_scored_twice_but_for_its_first_character(
-    length: int,
-) -> None:
-    text = marked(500)
-    batch = text.repeated(length, 8)
+def test_a_piece_that_stands_there_twice_is_scored_twice_but_for_its_first_character(length):
+    batch = marked(500).repeated(length, 8)
     half = length // 2
     assert batch.inputs.shape == (8, 2 * half - 1)
     assert batch.extent == 2
@@ -237,7 +232,7 @@ def test_a_piece_that_stands_there_twice_is_scored_twice_but_for_its_first_chara
     assert (min(starts), max(starts), len(starts)) == (9000, 9500 - half, 8)
 
 
-def test_the_shortest_piece_that_stands_there_twice_is_scored_both_times() -> None:
+def test_the_shortest_piece_that_stands_there_twice_is_scored_both_times():
     batch = task("text").repeated(task("text").shortest, 3)
     assert batch is not None
     assert np.unique(batch.axis[batch.scored]).tolist() == [0, 1]
@@ -245,7 +240,7 @@ def test_the_shortest_piece_that_stands_there_twice_is_scored_both_times() -> No
     assert not below.scored.any()
 
 
-def test_a_text_must_hold_the_longest_test() -> None:
+def test_a_text_must_hold_the_longest_test():
     needed = (SEQUENCES - 1) * 50 + 800 + 1
     marked(needed).check(800, 50)
     marked(needed).test(800, 50)
@@ -262,7 +257,7 @@ def test_a_text_must_hold_the_longest_test() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_length_below_the_shortest_is_refused(name: str) -> None:
+def test_a_length_below_the_shortest_is_refused(name):
     shortest = task(name).shortest
     task(name).check(shortest, 1)
     with pytest.raises(InvalidInput, match=rf"\A--task {name}: .* it needs at least {shortest}\Z"):
@@ -270,7 +265,7 @@ def test_a_length_below_the_shortest_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ANSWERED)
-def test_what_cannot_be_is_refused_before_it_is_drawn(name: str) -> None:
+def test_what_cannot_be_is_refused_before_it_is_drawn(name):
     fewest = task(name).fewest
     for length, last, sequences in ((10**9, 1, 64), (20, 0, 64), (20, 1, fewest - 1), (0, 1, 64)):
         with pytest.raises(InvalidInput, match=rf"\A--task {name}"):
@@ -279,7 +274,7 @@ def test_what_cannot_be_is_refused_before_it_is_drawn(name: str) -> None:
         task(name).training(generator(), task(name).shortest - 1, 1)
 
 
-def test_a_task_that_there_is_not_is_named_with_the_nearest() -> None:
+def test_a_task_that_there_is_not_is_named_with_the_nearest():
     with pytest.raises(InvalidInput, match="unknown task 'sort'") as raised:
         task_of("sort")
     assert raised.value.hint == "did you mean 'sorting'?"

@@ -7,7 +7,8 @@ import json
 import sys
 import weakref
 import zipfile
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import Any
 
 import hypothesis.extra.numpy as arrays
 import numpy as np
@@ -32,9 +33,6 @@ from posenc_cli.numerics.dtypes import (
     FLOAT64,
     DType,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NUMPY_DTYPES = (FLOAT16, FLOAT32, FLOAT64, COMPLEX64, COMPLEX128)
 SAFETENSORS_DTYPES = (FLOAT16, BFLOAT16, FLOAT32, FLOAT64, COMPLEX64)
@@ -84,14 +82,14 @@ def same_bits(left: np.ndarray, right: np.ndarray) -> bool:
 
 class TestNpy:
     @given(any_bits(NUMPY_DTYPES))
-    def test_bytes_are_those_of_numpy(self, case: tuple[np.ndarray, DType]) -> None:
+    def test_bytes_are_those_of_numpy(self, case):
         array, dtype = case
         expected = io.BytesIO()
         np.save(expected, array)
         assert written("npy", matrix_of(array, dtype)) == expected.getvalue()
 
     @pytest.mark.parametrize("dtype", NUMPY_DTYPES, ids=lambda dtype: dtype.name)
-    def test_special_values_read_back(self, dtype: DType) -> None:
+    def test_special_values_read_back(self, dtype):
         array = specials(dtype)
         data = io.BytesIO(written("npy", matrix_of(array, dtype)))
         assert same_bits(np.load(data, allow_pickle=False), array)
@@ -99,9 +97,7 @@ class TestNpy:
 
 class TestNpz:
     @given(any_bits(NUMPY_DTYPES))
-    def test_numpy_reads_the_same_bits_and_the_metadata(
-        self, case: tuple[np.ndarray, DType]
-    ) -> None:
+    def test_numpy_reads_the_same_bits_and_the_metadata(self, case):
         array, dtype = case
         matrix = matrix_of(array, dtype)
         data = written("npz", matrix)
@@ -112,42 +108,30 @@ class TestNpz:
             assert archive["metadata"].shape == ()
             assert json.loads(str(archive["metadata"])) == METADATA
 
-    def test_the_archive_is_sound_and_tells_no_time(self) -> None:
+    def test_the_archive_is_sound_and_tells_no_time(self):
         array = np.ones((4, 4), "<f4")
         data = written("npz", matrix_of(array, FLOAT32))
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             assert archive.testzip() is None
-            assert [info.filename for info in archive.infolist()] == [
-                "encoding.npy",
-                "metadata.npy",
-            ]
+            assert archive.namelist() == ["encoding.npy", "metadata.npy"]
             for info in archive.infolist():
                 assert info.date_time == (1980, 1, 1, 0, 0, 0)
                 assert info.compress_type == zipfile.ZIP_STORED
         assert written("npz", matrix_of(array, FLOAT32, pieces=1)) == data
 
-    def test_bytes_do_not_depend_on_whether_the_stream_can_seek(self) -> None:
-        class Pipe:
-            def __init__(self) -> None:
-                self.data = b""
-
-            def write(self, data: bytes | memoryview) -> None:
-                self.data += data
-
-        matrix, pipe = matrix_of(np.ones((4, 4), "<f4"), FLOAT32), Pipe()
-        npz.write(pipe, matrix)
-        assert pipe.data == written("npz", matrix)
+    def test_bytes_do_not_depend_on_whether_the_stream_can_seek(self):
+        matrix, pieces = matrix_of(np.ones((4, 4), "<f4"), FLOAT32), []
+        npz.write(SimpleNamespace(write=lambda data: pieces.append(bytes(data))), matrix)
+        assert b"".join(pieces) == written("npz", matrix)
 
     @pytest.mark.parametrize("limit", [0, 200, 1400])
-    def test_numpy_reads_it_past_32_bits_too(
-        self, limit: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_numpy_reads_it_past_32_bits_too(self, limit, monkeypatch):
         monkeypatch.setattr(zipfile, "ZIP64_LIMIT", limit)
         data = written("npz", matrix_of(np.ones((4, 4), "<f4"), FLOAT32))
         with np.load(io.BytesIO(data)) as archive:
             assert archive["encoding"].sum() == 16
 
-    def test_a_failed_stream_does_not_end_in_a_valid_archive(self) -> None:
+    def test_a_failed_stream_does_not_end_in_a_valid_archive(self):
         def blocks():
             yield np.ones((2, 2), "<f4")
             raise KeyboardInterrupt
@@ -178,9 +162,7 @@ class TestSafetensors:
         return bytes(safetensors.serialize({"encoding": spec}, metadata=metadata))
 
     @given(any_bits(SAFETENSORS_DTYPES), TEXTS, st.booleans())
-    def test_bytes_are_those_of_the_library(
-        self, case: tuple[np.ndarray, DType], text: str, some: bool
-    ) -> None:
+    def test_bytes_are_those_of_the_library(self, case, text, some):
         array, dtype = case
         metadata = {text: text[::-1]} if some else {}  # the library writes several in any order
         matrix = matrix_of(array, dtype, metadata=metadata)
@@ -189,31 +171,26 @@ class TestSafetensors:
         assert safetensors_format.size(matrix) == len(data)
 
     @pytest.mark.parametrize("dtype", SAFETENSORS_DTYPES, ids=lambda dtype: dtype.name)
-    def test_the_library_reads_the_same_bits(self, dtype: DType, tmp_path: Path) -> None:
+    def test_the_library_reads_the_same_bits(self, dtype, tmp_path):
         array, path = specials(dtype), tmp_path / "a.safetensors"
         matrix = matrix_of(array, dtype)
         path.write_bytes(written("safetensors", matrix))
         ((name, found),) = safetensors.deserialize(path.read_bytes())
-        assert (name, found["shape"], bytes(found["data"])) == (
-            "encoding",
-            list(array.shape),
-            array.tobytes(),
-        )
+        assert (name, found["shape"]) == ("encoding", list(array.shape))
+        assert bytes(found["data"]) == array.tobytes()
         with safetensors.safe_open(path, framework="np") as file:
             assert file.metadata() == METADATA
         if dtype is not BFLOAT16:  # NumPy cannot hold it
             assert same_bits(safetensors.numpy.load_file(path)["encoding"], array)
 
-    def test_metadata_that_is_no_unicode_is_escaped(self, tmp_path: Path) -> None:
+    def test_metadata_that_is_no_unicode_is_escaped(self, tmp_path):
         matrix = matrix_of(np.ones((1, 1), "<f4"), FLOAT32, 1, metadata={"file": "a\udcff"})
         path = tmp_path / "a"
         path.write_bytes(written("safetensors", matrix))
         with safetensors.safe_open(path, framework="np") as file:
             assert file.metadata() == {"file": "a\\udcff"}
 
-    def test_a_missing_library_is_said_where_a_file_is_read(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
+    def test_a_missing_library_is_said_where_a_file_is_read(self, monkeypatch, tmp_path):
         path = tmp_path / "a.safetensors"
         path.write_bytes(written("safetensors", matrix_of(np.ones((1, 1), "<f4"), FLOAT32)))
         monkeypatch.setitem(sys.modules, "safetensors", None)
@@ -224,7 +201,7 @@ class TestSafetensors:
 @pytest.mark.parametrize("name", ["npy", "npz", "safetensors"])
 @pytest.mark.parametrize("shape", [(7,), (7, 3), (2, 7, 3)])
 @pytest.mark.parametrize("pieces", [1, 2, 7])
-def test_cutting_into_blocks_does_not_show(name: str, shape: tuple[int, ...], pieces: int) -> None:
+def test_cutting_into_blocks_does_not_show(name, shape, pieces):
     array = np.arange(np.prod(shape), dtype="<f4").reshape(shape)
     parts = np.array_split(array.reshape(-1, shape[-1] if len(shape) > 1 else 1), pieces)
     whole = Matrix(shape, FLOAT32, lambda: iter([array]), METADATA)
@@ -233,20 +210,21 @@ def test_cutting_into_blocks_does_not_show(name: str, shape: tuple[int, ...], pi
     assert FORMATS[name].size(whole) <= len(written(name, whole))
 
 
-@pytest.mark.parametrize("name", ["npy", "npz", "csv"])
-def test_bfloat16_is_refused_with_a_way_out(name: str) -> None:
-    with pytest.raises(InvalidInput, match=f"{name} cannot hold bfloat16") as caught:
-        FORMATS[name].check(matrix_of(np.ones((2, 2), "<u2"), BFLOAT16))
-    assert "--dtype float32 --round-to bfloat16" in (caught.value.hint or "")
-
-
-def test_safetensors_has_no_complex128() -> None:
-    with pytest.raises(InvalidInput, match="cannot hold complex128"):
-        FORMATS["safetensors"].check(matrix_of(np.ones((2, 2), "<c16"), COMPLEX128))
+@pytest.mark.parametrize(
+    ("name", "dtype", "hint"),
+    [
+        *((name, BFLOAT16, "--round-to bfloat16") for name in ("npy", "npz", "csv")),
+        ("safetensors", COMPLEX128, ""),
+    ],
+)
+def test_what_a_format_cannot_hold_is_refused_with_a_way_out(name, dtype, hint):
+    with pytest.raises(InvalidInput, match=f"{name} cannot hold {dtype.name}") as caught:
+        FORMATS[name].check(matrix_of(np.ones((2, 2), dtype.numpy), dtype))
+    assert hint in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("name", ["npy", "npz", "safetensors"])
-def test_only_text_has_a_header(name: str) -> None:
+def test_only_text_has_a_header(name):
     matrix = matrix_of(np.ones((2, 2), "<f4"), FLOAT32, header=True)
     with pytest.raises(InvalidInput, match="--header"):
         ready(matrix, "-", format=FORMATS[name])
@@ -263,9 +241,7 @@ def test_only_text_has_a_header(name: str) -> None:
         ([np.ones(3, "<f4"), np.ones(5, "<f4")], "cuts a row"),
     ],
 )
-def test_blocks_that_are_not_the_matrix_are_a_bug(
-    name: str, blocks: list[np.ndarray], reason: str
-) -> None:
+def test_blocks_that_are_not_the_matrix_are_a_bug(name, blocks, reason):
     with pytest.raises(RuntimeError, match=reason):
         written(name, Matrix((4, 2), FLOAT32, lambda: iter(blocks), {}))
 

@@ -66,12 +66,12 @@ def any_bits(draw: st.DrawFn) -> tuple[np.ndarray, DType]:
 
 @pytest.mark.long
 @given(any_bits())
-def test_any_bits_read_back(case: tuple[np.ndarray, DType]) -> None:
+def test_any_bits_read_back(case):
     array, dtype = case
     assert same_values(read_back(text_of(array, dtype), dtype), array)
 
 
-def test_every_float16_reads_back() -> None:
+def test_every_float16_reads_back():
     array = np.arange(1 << 16, dtype="<u2").view("<f2").reshape(256, 256)
     text = text_of(array, FLOAT16)
     assert same_values(read_back(text, FLOAT16), array)
@@ -82,7 +82,7 @@ def digits_of(text: str) -> str:
     return text.lstrip("-").split("e")[0].replace(".", "").strip("0")
 
 
-def test_float64_digits_are_those_of_python() -> None:
+def test_float64_digits_are_those_of_python():
     array = edges(FLOAT64)
     for text, value in zip(re.split("[,\n]", text_of(array, FLOAT64)), array.flat, strict=False):
         assert digits_of(text) == digits_of(repr(float(value)))
@@ -90,7 +90,7 @@ def test_float64_digits_are_those_of_python() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("dtype", [FLOAT16, FLOAT32], ids=lambda dtype: dtype.name)
-def test_no_shorter_number_and_no_nearer_of_that_length_reads_back(dtype: DType) -> None:
+def test_no_shorter_number_and_no_nearer_of_that_length_reads_back(dtype):
     random = np.random.default_rng(3).bytes(dtype.itemsize * 4000)
     array = np.concatenate([edges(dtype).ravel(), np.frombuffer(random, dtype.numpy)])
     array = array[np.isfinite(array) & (array != 0)].reshape(-1, 1)
@@ -109,7 +109,7 @@ def test_no_shorter_number_and_no_nearer_of_that_length_reads_back(dtype: DType)
 
 
 @each_dtype
-def test_the_notation_is_one(dtype: DType) -> None:
+def test_the_notation_is_one(dtype):
     texts = ["1.0", "-0.0", "0.0", "0.1", "-0.5", "1000.0", "0.00006", "6e-8", "nan", "inf", "-inf"]
     if dtype is not FLOAT16:
         texts += ["1.5e-7", "1e-30", "1e16", "-1.25e20", "123450.0"]
@@ -125,9 +125,7 @@ def test_the_notation_is_one(dtype: DType) -> None:
 @each_dtype
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1), (300, 3), (3, 20_000)])
 @pytest.mark.parametrize("pieces", [1, 3])
-def test_lines_are_rows_however_the_blocks_are_cut(
-    dtype: DType, shape: tuple[int, int], pieces: int
-) -> None:
+def test_lines_are_rows_however_the_blocks_are_cut(dtype, shape, pieces):
     array = np.arange(np.prod(shape)).astype(dtype.numpy).reshape(shape) / dtype.numpy.type(7)
     text = text_of(array, dtype, pieces)
     assert text.endswith("\n")
@@ -141,7 +139,7 @@ def test_lines_are_rows_however_the_blocks_are_cut(
 @pytest.mark.long
 @each_dtype
 @pytest.mark.parametrize("pieces", [1, 2, 700])
-def test_the_header_names_the_columns_and_labels_the_rows(dtype: DType, pieces: int) -> None:
+def test_the_header_names_the_columns_and_labels_the_rows(dtype, pieces):
     array = np.ones((700, 64), dtype.numpy)
     array[::3, 0] = np.nan
     labels = range(-5, 695)
@@ -154,7 +152,7 @@ def test_the_header_names_the_columns_and_labels_the_rows(dtype: DType, pieces: 
     assert same_values(read_back(text, dtype, skiprows=1, usecols=range(1, 65)), array)
 
 
-def test_rows_without_labels_are_numbered_and_labels_without_header_unused() -> None:
+def test_rows_without_labels_are_numbered_and_labels_without_header_unused():
     array = np.array([[1.0, 2.0], [3.0, 4.0]], "<f4")
     assert text_of(array, FLOAT32, header=True) == "position,d0,d1\n0,1.0,2.0\n1,3.0,4.0\n"
     assert text_of(array[:, 0], FLOAT32, header=True) == "position,d0\n0,1.0\n1,3.0\n"
@@ -168,9 +166,7 @@ def test_rows_without_labels_are_numbered_and_labels_without_header_unused() -> 
         ((2, 3), COMPLEX64, "cannot hold complex64", "--table interleaved"),
     ],
 )
-def test_what_text_cannot_hold_is_refused(
-    shape: tuple[int, ...], dtype: DType, reason: str, hint: str
-) -> None:
+def test_what_text_cannot_hold_is_refused(shape, dtype, reason, hint):
     with pytest.raises(InvalidInput, match=reason) as caught:
         csv.check(Matrix(shape, dtype, lambda: iter(()), {}))
     assert hint in (caught.value.hint or "")

@@ -1,7 +1,5 @@
 """The rows of a matrix in a file: the numbers of the whole, in the memory of a few."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

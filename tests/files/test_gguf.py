@@ -1,7 +1,5 @@
 """The reader of GGUF headers: what stands in them, and that no file can make it run on."""
 
-from __future__ import annotations
-
 import io
 import struct
 import subprocess
@@ -145,14 +143,20 @@ def test_an_endless_stream_is_not_read_to_its_end(start, block):
     assert stream.given < 80 << 20
 
 
+def with_tensors(*tensors):
+    """A file of tensors of given names, counts, codes and offsets."""
+    keys = llama()
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys))
+    for key, (kind, value) in keys.items():
+        head += text(key) + value_bytes(kind, value)
+    for name, count, code, offset in tensors:
+        head += text(name) + struct.pack("<IQIQ", 1, count, code, offset)
+    return head + bytes(128)
+
+
 def test_quantized_overlapping_and_far_tensors_are_refused():
     def with_tensor(code, offset, count=4):
-        keys = llama()
-        head = b"GGUF" + struct.pack("<IQQ", 3, 1, len(keys))
-        for key, (kind, value) in keys.items():
-            head += text(key) + value_bytes(kind, value)
-        head += text(FREQS) + struct.pack("<IQIQ", 1, count, code, offset)
-        return head + bytes(128)
+        return with_tensors((FREQS, count, code, offset))
 
     assert "quantized" in refusal(with_tensor(12, 0))
     assert "past the end" in refusal(with_tensor(0, 1 << 62))
@@ -167,23 +171,14 @@ def test_quantized_overlapping_and_far_tensors_are_refused():
         assert header_of(whole[: start + size - 1], asked=()).missing == 1
 
 
-def with_two(first, second, **how):
-    """A file of two tensors of given names and offsets."""
-    keys = llama()
-    head = b"GGUF" + struct.pack("<IQQ", 3, 2, len(keys))
-    for key, (kind, value) in keys.items():
-        head += text(key) + value_bytes(kind, value)
-    for name, offset in (first, second):
-        head += text(name) + struct.pack("<IQIQ", 1, 4, 0, offset)
-    return head + bytes(128)
-
-
-def test_tensors_that_overlap_or_share_a_name_are_refused():
+@pytest.mark.parametrize("stream", [False, True])
+def test_tensors_that_overlap_or_share_a_name_are_refused(stream):
     other = "rope_factors_long.weight"
-    for stream in (False, True):
-        with pytest.raises(InvalidInput, match="overlaps another"):
-            header_of(with_two((FREQS, 0), (other, 8)), stream=stream, asked=(FREQS, other))
-        assert "occurs twice" in refusal(with_two((FREQS, 0), (FREQS, 32)), stream=stream)
+    data = with_tensors((FREQS, 4, 0, 0), (other, 4, 0, 8))
+    with pytest.raises(InvalidInput, match="overlaps another"):
+        header_of(data, stream=stream, asked=(FREQS, other))
+    twice = with_tensors((FREQS, 4, 0, 0), (FREQS, 4, 0, 32))
+    assert "occurs twice" in refusal(twice, stream=stream)
 
 
 def test_an_alignment_that_is_no_power_of_2_is_refused():

@@ -1,7 +1,5 @@
 """Reading arrays: formats and their recognition, paths, streams, members, widening, mapping."""
 
-from __future__ import annotations
-
 import io
 import mmap
 import os
@@ -130,14 +128,6 @@ def test_small_npy_is_read_so_that_its_file_may_change(tmp_path):
     same_bits(values, TABLE)
 
 
-def test_large_truncated_npy_is_refused(tmp_path):
-    path = tmp_path / "x.npy"
-    np.save(path, np.zeros(MAPPED_FROM))
-    os.truncate(path, MAPPED_FROM * 2)
-    with pytest.raises(InvalidInput, match="is truncated"):
-        read_array(path)
-
-
 # --- .npz ---------------------------------------------------------------------------------------
 
 
@@ -149,16 +139,14 @@ def test_npz_gives_encoding_among_others(tmp_path, save):
     assert loaded.dtype == "float32"
 
 
-def test_npz_gives_its_only_array_of_numbers(tmp_path):
-    np.savez(tmp_path / "x.npz", cos=TABLE, metadata=np.array("text"), step=np.array(3))
-    same_bits(read_array(tmp_path / "x.npz").values, TABLE)
-
-
-def test_npz_of_several_arrays_hints_at_members(tmp_path):
-    np.savez(tmp_path / "x.npz", cos=TABLE, sin=TABLE)
+def test_npz_gives_its_only_array_of_numbers_and_of_several_hints_at_members(tmp_path):
+    path = tmp_path / "x.npz"
+    np.savez(path, cos=TABLE, metadata=np.array("text"), step=np.array(3))
+    same_bits(read_array(path).values, TABLE)
+    np.savez(path, cos=TABLE, sin=TABLE)
     with pytest.raises(InvalidInput) as caught:
-        read_array(tmp_path / "x.npz")
-    assert caught.value.hint == f"name one, as in '{tmp_path}/x.npz:cos'"
+        read_array(path)
+    assert caught.value.hint == f"name one, as in '{path}:cos'"
 
 
 def test_npz_in_fortran_order_and_big_endian_is_read(tmp_path):
@@ -167,26 +155,18 @@ def test_npz_in_fortran_order_and_big_endian_is_read(tmp_path):
 
 
 @pytest.mark.slow
-def test_large_deflated_npz_of_a_table_is_read(tmp_path):
+@pytest.mark.parametrize("constant", [False, True])
+def test_a_large_deflated_table_and_constants_below_the_bound_are_read(constant, tmp_path):
     distances = np.abs(np.arange(1500)[:, None] - np.arange(1500)).astype(np.float32)
     slopes = -(2.0 ** -np.arange(1, 9, dtype=np.float32))
     array = slopes[:, None, None] * distances
     assert array.nbytes > 64 << 20, "beyond what is read at any ratio"
+    array = np.zeros(((64 << 20) - 128) // 8) if constant else array
     with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
         stream = io.BytesIO()
         np.save(stream, array)
         file.writestr("encoding.npy", stream.getvalue())
     assert (read_array(tmp_path / "x.npz").values == array).all()
-
-
-@pytest.mark.slow
-def test_constant_data_below_the_bound_is_read_at_any_ratio(tmp_path):
-    array = np.zeros(((64 << 20) - 128) // 8)
-    with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
-        stream = io.BytesIO()
-        np.save(stream, array)
-        file.writestr("encoding.npy", stream.getvalue())
-    assert read_array(tmp_path / "x.npz").values.shape == array.shape
 
 
 # --- .safetensors -------------------------------------------------------------------------------
@@ -248,20 +228,13 @@ def test_format_is_told_by_the_suffix_else_by_the_content(tmp_path, kind, name):
 @pytest.mark.parametrize("kind", [".npz", ".safetensors"])
 def test_member_is_named_after_a_colon(tmp_path, kind):
     path = tmp_path / f"x{kind}"
-    arrays = {"a": TABLE, "layers.0:inv freq": TABLE + 1, "encoding": TABLE + 2}
+    arrays = {"a": TABLE, "layers.0:inv freq": TABLE + 1}
     np.savez(path, **arrays) if kind == ".npz" else save_file(arrays, path)
     asked = f"{path}:layers.0:inv freq"
     loaded = read_array(asked)
     same_bits(loaded.values, TABLE + 1)
     assert loaded.path == asked
-
-
-@pytest.mark.parametrize("kind", [".npz", ".safetensors"])
-def test_absent_member_is_refused_with_the_choices(tmp_path, kind):
-    path = tmp_path / f"x{kind}"
-    arrays = {"a": TABLE, "b": TABLE}
-    np.savez(path, **arrays) if kind == ".npz" else save_file(arrays, path)
-    with pytest.raises(InvalidInput, match=r"x\.\w+' holds no 'c', only 'a', 'b'$"):
+    with pytest.raises(InvalidInput, match=r"x\.\w+' holds no 'c', only 'a', 'layers.0:inv freq'$"):
         read_array(f"{path}:c")
 
 
@@ -271,22 +244,29 @@ def test_file_of_the_literal_name_goes_before_a_member(tmp_path):
     same_bits(read_array(tmp_path / "x.npz:a.npy").values, TABLE + 1)
 
 
-def test_member_of_a_single_array_is_refused(tmp_path):
-    np.save(tmp_path / "x.npy", TABLE)
-    with pytest.raises(InvalidInput, match=r"single array; only \.npz and \.safetensors"):
-        read_array(f"{tmp_path}/x.npy:a")
-
-
-def test_missing_file_is_unavailable(tmp_path):
-    with pytest.raises(Unavailable) as caught:
-        read_array(tmp_path / "absent.npz:a")
-    path = f"{tmp_path}/absent.npz:a"
-    assert caught.value.message == f"cannot read '{path}': No such file or directory"
-
-
-def test_folder_is_unavailable(tmp_path):
-    with pytest.raises(Unavailable, match=r"cannot read '.*': Is a directory$"):
-        read_array(tmp_path)
+@pytest.mark.parametrize(
+    ("path", "error", "said"),
+    [
+        ("x.npy:a", InvalidInput, r"single array; only \.npz and \.safetensors"),
+        ("absent.npz:a", Unavailable, "^cannot read 'absent.npz:a': No such file or directory$"),
+        (".", Unavailable, r"^cannot read '\.': Is a directory$"),
+        ("a\0b.npy", InvalidInput, "NUL"),
+        ("large.npy", InvalidInput, "is truncated"),
+        ("/dev/zero", InvalidInput, "has an unsupported format"),  # by its first bytes
+        # The first page of one's own memory: a read that fails after the opening.
+        ("/proc/self/mem", Unavailable, "cannot read '/proc/self/mem': Input/output error"),
+        ("config.json", InvalidInput, "has an unsupported format"),
+    ],
+)
+def test_what_is_no_array_is_refused_in_one_line(path, error, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", TABLE)
+    np.save("large.npy", np.zeros(MAPPED_FROM))
+    os.truncate("large.npy", MAPPED_FROM * 2)
+    Path("config.json").write_text("{}")
+    with pytest.raises(error, match=said) as refused:
+        read_array(path, max_bytes=100 if path.startswith("/proc") else None)
+    assert path != "config.json" or refused.value.hint == "posenc explain reads configs"
 
 
 def test_unreadable_file_is_unavailable(tmp_path):
@@ -323,19 +303,6 @@ def test_path_of_odd_bytes_is_read(tmp_path):
         written(path, suffix)
         assert (read_array(path).values == TABLE).all()
         assert (read_array(os.fsencode(path)).values == TABLE).all()
-
-
-def test_nul_in_a_path_is_refused():
-    with pytest.raises(InvalidInput, match="NUL"):
-        read_array("a\0b.npy")
-
-
-def test_failing_disk_is_unavailable():
-    """The first page of one's own memory cannot be read: a read that fails after the opening."""
-    if not Path("/proc/self/mem").exists():
-        pytest.skip("no /proc")
-    with pytest.raises(Unavailable, match="cannot read '/proc/self/mem': Input/output error"):
-        read_array("/proc/self/mem", max_bytes=100)
 
 
 # --- streams ------------------------------------------------------------------------------------
@@ -429,18 +396,6 @@ def test_values_in_memory_beyond_the_bound_are_refused(tmp_path, kind):
     with pytest.raises(InvalidInput, match=f"needs {needed} bytes of memory"):
         read_array(path, max_bytes=needed - 1)
     read_array(path, max_bytes=needed)
-
-
-def test_endless_device_is_refused_by_its_first_bytes():
-    with pytest.raises(InvalidInput, match="has an unsupported format"):
-        read_array("/dev/zero")
-
-
-def test_a_config_is_no_array_and_a_hint_names_the_command_that_reads_it(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(InvalidInput, match="has an unsupported format") as refused:
-        read_array(tmp_path / "config.json")
-    assert refused.value.hint == "posenc explain reads configs"
 
 
 def test_memory_that_ends_is_unavailable(tmp_path, monkeypatch):

@@ -12,7 +12,6 @@ import sys
 import zipfile
 import zlib
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -20,9 +19,6 @@ import pytest
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.reading import read_array
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TOUCHED = "touched-by-a-pickle"
 
@@ -65,6 +61,11 @@ def tensors(header: object, data: bytes = b"", *, length: int | None = None) -> 
 
 def tensor(dtype: str, shape: list[int], begin: int, end: int) -> dict[str, object]:
     return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+def one_tensor(dtype: str, shape: list[int]) -> bytes:
+    """A file of one tensor of four bytes."""
+    return tensors({"a": tensor(dtype, shape, 0, 4)}, b"\0" * 4)
 
 
 def duplicated() -> bytes:
@@ -142,11 +143,7 @@ HOSTILE = {
     "bare pickle": ("x.npy", pickle.dumps(Touch()), "is a pickle"),
     "pickle of another suffix": ("x.pkl", pickle.dumps(Touch()), "is a pickle"),
     "10^15 elements": ("x.npy", described("(1000000000000000,)"), "is truncated: its header"),
-    "10^18 elements squared": (
-        "x.npy",
-        described("(9" + "0" * 18 + ", 9" + "0" * 18 + ")"),
-        "trunc",
-    ),
+    "10^18 elements squared": ("x.npy", described(f"({9 * 10**18}, {9 * 10**18})"), "trunc"),
     "9k parentheses": ("x.npy", described("(" * 9000 + ")" * 9000), "malformed header"),
     "9k minus signs": ("x.npy", described("(" + "-" * 9000 + "1,)"), "malformed header"),
     "9k additions": ("x.npy", described("(" + "1+" * 9000 + "1,)"), "malformed header"),
@@ -165,27 +162,15 @@ HOSTILE = {
     "order as text": ("x.npy", described("(4,)", order="'x'"), "malformed header"),
     "call in the header": ("x.npy", described(f"(os.mkdir('{TOUCHED}'),)"), "malformed header"),
     "no shape": ("x.npy", npy("{'descr': '<f4', 'fortran_order': False}"), "malformed header"),
-    "two shapes": (
-        "x.npy",
-        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4,), 'shape': (4,)}", b"\0" * 16),
-        "malformed header",
-    ),
-    "unknown key": (
-        "x.npy",
-        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4,), 'x': (4,)}", b"\0" * 16),
-        "malformed header",
-    ),
+    "two shapes": ("x.npy", described("(4,), 'shape': (4,)"), "malformed header"),
+    "unknown key": ("x.npy", described("(4,), 'x': (4,)"), "malformed header"),
     "header of bytes": ("x.npy", npy(b"\xff\0\xfe" * 40), "malformed header"),
     "version 9": ("x.npy", npy("{}", version=(9, 0)), "unknown version 9.0"),
     "version 1.7": ("x.npy", npy("{}", version=(1, 7)), "unknown version 1.7"),
     "header of 4 GB": ("x.npy", b"\x93NUMPY\2\0\xff\xff\xff\xff{", "claims a header of 4294967295"),
     "header cut off": ("x.npy", saved(np.eye(4))[:40], "truncated within its header"),
     "header length cut off": ("x.npy", saved(np.eye(4))[:9], "truncated within its header"),
-    "values cut off": (
-        "x.npy",
-        saved(np.eye(4))[:-1],
-        "promises 128 bytes of values, 127 are there",
-    ),
+    "values cut off": ("x.npy", saved(np.eye(4))[:-1], "promises 128 bytes of values, 127 are"),
     "trailing bytes": ("x.npy", saved(np.eye(4)) + b"ab", "has 2 bytes after the end"),
     "structured": ("x.npy", saved(np.zeros(2, "f4,i4")), "structured array"),
     "strings": ("x.npy", saved(np.array(["a"])), "holds strings (dtype '<U1')"),
@@ -227,11 +212,7 @@ HOSTILE = {
         archive(("a.npy", saved(np.eye(2))), how=zipfile.ZIP_LZMA),
         "compressed in a way that .npz does not use",
     ),
-    "member claims more": (
-        "x.npz",
-        archive(("a.npy", described("(1000000000000000,)"))),
-        "member 'a' is truncated",
-    ),
+    "member claims more": ("x.npz", archive(("a.npy", described(f"({10**15},)"))), "is truncated"),
     "member with more": ("x.npz", archive(("a.npy", saved(np.eye(2)) + b"x")), "1 bytes after"),
     "objects in npz": (
         "x.npz",
@@ -289,11 +270,7 @@ HOSTILE = {
     "semicolons": ("x.csv", b"1,5;2,5\n", "line 1: the fields are separated by semicolons"),
     "comma after spaces": ("x.csv", b"1 2\n3,4\n", "line 2: 1 field, but the first line has"),
     "comma within spaces": ("x.csv", b"1 2\n3, 4\n", "line 2, column 1: '3,' is not a number"),
-    "late word": (
-        "x.csv",
-        b"1,2\n" * 200_000 + b"1,x\n",
-        "line 200001, column 2: 'x' is not a number",
-    ),
+    "late word": ("x.csv", b"1,2\n" * 200_000 + b"1,x\n", "line 200001, column 2: 'x' is not"),
     "late ragged line": ("x.csv", b"1,2\n" * 200_000 + b"1\n", "line 200001: 1 field"),
     "late blank line": ("x.csv", b"1,2\n" * 200_000 + b"\n1,2\n", "line 200001: a blank line"),
     "blank line at the end of a block": (
@@ -326,23 +303,11 @@ HOSTILE = {
     "a list": ("x.safetensors", tensors([]), "malformed header"),
     "a tensor that is a number": ("x.safetensors", tensors({"a": 1}), "malformed header"),
     "a tensor without dtype": ("x.safetensors", tensors({"a": {"shape": [1]}}), "malformed header"),
-    "boolean in a shape": (
-        "x.safetensors",
-        tensors({"a": {"dtype": "F32", "shape": [True], "data_offsets": [0, 4]}}, b"\0" * 4),
-        "malformed header",
-    ),
+    "boolean in a shape": ("x.safetensors", one_tensor("F32", [True]), "malformed header"),
     "no tensors": ("x.safetensors", tensors({}), "it holds no tensors"),
     "only metadata": ("x.safetensors", tensors({"__metadata__": {"a": "b"}}), "holds no tensors"),
-    "unknown dtype": (
-        "x.safetensors",
-        tensors({"a": tensor("Q7", [1], 0, 4)}, b"\0" * 4),
-        "tensors",
-    ),
-    "float8": (
-        "x.safetensors",
-        tensors({"a": tensor("F8_E4M3", [4], 0, 4)}, b"\0" * 4),
-        "tensor 'a' is 'F8_E4M3'",
-    ),
+    "unknown dtype": ("x.safetensors", one_tensor("Q7", [1]), "tensors"),
+    "float8": ("x.safetensors", one_tensor("F8_E4M3", [4]), "tensor 'a' is 'F8_E4M3'"),
     "overlap": (
         "x.safetensors",
         tensors({"a": tensor("F32", [1], 0, 4), "b": tensor("F32", [1], 0, 4)}, b"\0" * 4),
@@ -352,27 +317,15 @@ HOSTILE = {
     "backwards": ("x.safetensors", tensors({"a": tensor("F32", [1], 4, 0)}, b"\0" * 4), "fit"),
     "more data": ("x.safetensors", tensors({"a": tensor("F32", [1], 0, 4)}, b"\0" * 5), "fit"),
     "less data": ("x.safetensors", tensors({"a": tensor("F32", [9], 0, 36)}, b"\0" * 4), "fit"),
-    "shape that overflows": (
-        "x.safetensors",
-        tensors({"a": tensor("F32", [2**63, 4], 0, 4)}, b"\0" * 4),
-        "do not fit its data",
-    ),
+    "shape that overflows": ("x.safetensors", one_tensor("F32", [2**63, 4]), "do not fit its data"),
     "no values of 2^63": (
         "x.safetensors",
         tensors({"a": tensor("F32", [0, 2**62], 0, 0)}),
         "empty",
     ),
-    "a scalar tensor": (
-        "x.safetensors",
-        tensors({"a": tensor("F32", [], 0, 4)}, b"\0" * 4),
-        "single number",
-    ),
+    "a scalar tensor": ("x.safetensors", one_tensor("F32", []), "single number"),
     # other names
-    "unknown suffix": (
-        "x.bin",
-        b"\xde\xad\xbe\xef",
-        "unsupported format; posenc reads .npy, .npz",
-    ),
+    "unknown suffix": ("x.bin", b"\xde\xad\xbe\xef", "unsupported format; posenc reads .npy, .npz"),
     "no suffix and empty": ("x", b"", "is empty: it holds no bytes"),
     "prose": ("README.md", b"Read me.\n", "has an unsupported format"),
 }
@@ -456,7 +409,7 @@ def test_tensor_stays_within_the_file_without_the_library(case, tmp_path, monkey
         read_array(tmp_path / name)
 
 
-def test_sparse_file_whose_size_fits_its_claim_is_not_widened_in_memory(tmp_path: Path):
+def test_sparse_file_whose_size_fits_its_claim_is_not_widened_in_memory(tmp_path):
     path = tmp_path / "sparse.npy"
     with path.open("wb") as file:
         file.write(described("(1000000000,)", "'|i1'", data=b""))

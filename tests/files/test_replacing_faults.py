@@ -21,7 +21,6 @@ from posenc_cli.files.atomic import replacing
 from tests.processes import PATIENCE, spawn, tiny_disk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
 REPORT = """
@@ -66,7 +65,7 @@ def names(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir())
 
 
-def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path):
     with tiny_disk(tmp_path / "disk") as folder:
         path = folder / "a"
         path.write_bytes(b"old")
@@ -80,7 +79,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> Non
 
 @pytest.mark.long
 @pytest.mark.parametrize("handler", ["SIG_DFL", "SIG_IGN"])
-def test_a_file_size_limit_is_unavailable(tmp_path: Path, handler: str) -> None:
+def test_a_file_size_limit_is_unavailable(tmp_path, handler):
     (tmp_path / "a").write_bytes(b"old")
     # Python ignores SIGXFSZ from its start, whatever it inherits.
     done = script(
@@ -99,7 +98,7 @@ sys.exit(attempt(lambda: write(sys.argv[1], bytes(1_000_000))))
 
 
 @pytest.fixture
-def public_folder() -> Iterator[Path]:
+def public_folder():
     """A folder that every user can reach and only we can write to."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
@@ -115,12 +114,14 @@ os.setuid(65534)
 """
 
 
+def as_nobody(path: Path, action: str) -> subprocess.CompletedProcess[bytes]:
+    return script(AS_NOBODY + f"sys.exit(attempt(lambda: {action}(sys.argv[1])))", path)
+
+
 @as_root
 @pytest.mark.parametrize("action", ["preflight", "write"])
-def test_a_read_only_folder_is_unavailable(public_folder: Path, action: str) -> None:
-    done = script(
-        AS_NOBODY + f"sys.exit(attempt(lambda: {action}(sys.argv[1])))", public_folder / "a"
-    )
+def test_a_read_only_folder_is_unavailable(public_folder, action):
+    done = as_nobody(public_folder / "a", action)
     assert done.returncode == 3
     assert b"write-protected" in done.stderr or b"Permission denied" in done.stderr
     assert not names(public_folder)
@@ -128,29 +129,27 @@ def test_a_read_only_folder_is_unavailable(public_folder: Path, action: str) -> 
 
 @as_root
 @pytest.mark.parametrize("action", ["preflight", "write"])
-def test_a_write_protected_file_is_unavailable(public_folder: Path, action: str) -> None:
+def test_a_write_protected_file_is_unavailable(public_folder, action):
     public_folder.chmod(0o777)
     (public_folder / "a").write_bytes(b"old")
-    done = script(
-        AS_NOBODY + f"sys.exit(attempt(lambda: {action}(sys.argv[1])))", public_folder / "a"
-    )
+    done = as_nobody(public_folder / "a", action)
     assert (done.returncode, b"it is write-protected" in done.stderr) == (3, True)
     assert (public_folder / "a").read_bytes() == b"old"
 
 
 @as_root
-def test_an_owner_that_cannot_be_kept_is_no_failure(public_folder: Path) -> None:
+def test_an_owner_that_cannot_be_kept_is_no_failure(public_folder):
     public_folder.chmod(0o777)
     (public_folder / "a").write_bytes(b"old")
     (public_folder / "a").chmod(0o666)
-    done = script(AS_NOBODY + "sys.exit(attempt(lambda: write(sys.argv[1])))", public_folder / "a")
+    done = as_nobody(public_folder / "a", "write")
     assert done.returncode == 0, done.stderr
     assert (public_folder / "a").read_bytes() == b"new"
     assert (public_folder / "a").stat().st_mode & 0o777 == 0o666
 
 
 @pytest.mark.slow
-def test_readers_never_see_a_torn_file(tmp_path: Path) -> None:
+def test_readers_never_see_a_torn_file(tmp_path):
     path, size = tmp_path / "a", 300_000
     path.write_bytes(b"0" * size)
     body = """
@@ -172,7 +171,7 @@ for _ in range(200):
     assert names(tmp_path) == ["a"]
 
 
-def test_one_of_two_racing_processes_wins(tmp_path: Path) -> None:
+def test_one_of_two_racing_processes_wins(tmp_path):
     body = """
 import os, time
 for turn in range(25):
@@ -201,7 +200,7 @@ def slow():
 """
 
 
-def test_a_killed_process_leaves_the_old_file_whole(tmp_path: Path) -> None:
+def test_a_killed_process_leaves_the_old_file_whole(tmp_path):
     (tmp_path / "a").write_bytes(b"old")
     with start(SLOW + "slow()", tmp_path / "a") as process:
         assert process.stdout is not None
@@ -213,7 +212,7 @@ def test_a_killed_process_leaves_the_old_file_whole(tmp_path: Path) -> None:
     assert left[0].startswith(".posenc-")
 
 
-def test_an_interrupt_leaves_no_temporary(tmp_path: Path) -> None:
+def test_an_interrupt_leaves_no_temporary(tmp_path):
     (tmp_path / "a").write_bytes(b"old")
     with start(SLOW + "slow()", tmp_path / "a") as process:
         assert process.stdout is not None
@@ -235,13 +234,13 @@ sys.exit(attempt(work))
 PRINTED = b"text first\n" + bytes(range(256)) * 4000
 
 
-def test_standard_output_carries_bytes_after_earlier_text() -> None:
+def test_standard_output_carries_bytes_after_earlier_text():
     done = script(PRINT)
     assert (done.returncode, done.stdout) == (0, PRINTED)
 
 
 @pytest.mark.parametrize("before", ['print("text first")', "pass"])
-def test_a_full_standard_output_is_unavailable(before: str) -> None:
+def test_a_full_standard_output_is_unavailable(before):
     body = PRINT.replace('print("text first")', before)
     with Path("/dev/full").open("wb") as full:
         # The text that Python cannot flush either would make its own status at exit.
@@ -251,7 +250,7 @@ def test_a_full_standard_output_is_unavailable(before: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["at the start", "meanwhile"])
-def test_a_closed_standard_output_is_unavailable(how: str) -> None:
+def test_a_closed_standard_output_is_unavailable(how):
     if how == "at the start":
         shell = 'exec "$0" -c "$1" >&-'
         done = subprocess.run(
@@ -265,7 +264,7 @@ def test_a_closed_standard_output_is_unavailable(how: str) -> None:
     assert b"Traceback" not in done.stderr
 
 
-def test_a_reader_that_leaves_is_a_broken_pipe() -> None:
+def test_a_reader_that_leaves_is_a_broken_pipe():
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "wb") as pipe:
@@ -274,7 +273,7 @@ def test_a_reader_that_leaves_is_a_broken_pipe() -> None:
 
 
 @pytest.mark.long
-def test_a_pipe_that_does_not_block_gets_everything() -> None:
+def test_a_pipe_that_does_not_block_gets_everything():
     read, write = os.pipe()
     os.set_blocking(write, False)
     received = []

@@ -1,7 +1,5 @@
 """Cells of text show the values they stand for, in whatever the stream can show."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -26,33 +24,26 @@ LEVELS = arrays.arrays(
 )
 
 
-@given(LEVELS)
-def test_half_blocks_show_two_rows_a_line_in_the_colours_of_the_map(pixels: np.ndarray) -> None:
-    lines = cell_lines(pixels, VIRIDIS, Medium("truecolor"))
+@pytest.mark.parametrize("depth", ["truecolor", "256"])
+@given(pixels=LEVELS)
+def test_half_blocks_show_two_rows_a_line_in_the_nearest_colours(depth, pixels):
+    codes = [code.removeprefix("5;") for code in color_codes(VIRIDIS, "256")[:-1]]
+    colors = [(int(code),) for code in codes] if depth == "256" else [*map(tuple, VIRIDIS.tolist())]
+    lines = cell_lines(pixels, VIRIDIS, Medium(depth))
     assert len(lines) == -(-len(pixels) // 2)
     shown = [row for line in lines for row in zip(*pixels_of(line), strict=True)]
     for row, expected in zip(shown, pixels.tolist(), strict=False):
-        colors = [None if level == GAP else tuple(VIRIDIS[level].tolist()) for level in expected]
-        assert list(row) == colors
+        assert list(row) == [None if level == GAP else colors[level] for level in expected]
 
 
-@given(LEVELS)
-def test_a_palette_shows_the_nearest_of_its_colours(pixels: np.ndarray) -> None:
-    numbers = [int(code.removeprefix("5;")) for code in color_codes(VIRIDIS, "256")[:-1]]
-    lines = cell_lines(pixels, VIRIDIS, Medium("256"))
-    shown = [row for line in lines for row in zip(*pixels_of(line), strict=True)]
-    for row, expected in zip(shown, pixels.tolist(), strict=False):
-        assert list(row) == [None if level == GAP else (numbers[level],) for level in expected]
-
-
-def test_colours_that_the_palette_has_are_found_in_it() -> None:
+def test_colours_that_the_palette_has_are_found_in_it():
     known = {196: (255, 0, 0), 21: (0, 0, 255), 231: (255,) * 3, 16: (0, 0, 0), 244: (128,) * 3}
     found = color_codes(np.array([*known.values()], np.uint8), "256")
     assert found == [*(f"5;{number}" for number in known), ""]
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])
-def test_shades_darken_with_the_value_and_tell_gaps(ascii_only: bool) -> None:
+def test_shades_darken_with_the_value_and_tell_gaps(ascii_only):
     medium = Medium(ascii_only=ascii_only)
     (line,) = cell_lines(np.array([[*range(256), GAP]], np.int16), VIRIDIS, medium)
     assert "\x1b" not in line
@@ -61,10 +52,6 @@ def test_shades_darken_with_the_value_and_tell_gaps(ascii_only: bool) -> None:
     assert list(dict.fromkeys(line[:-1])) == list(medium.shades)
     counts = [line.count(shade) for shade in medium.shades]
     assert max(counts) - min(counts) <= 1
-
-
-def test_levels_reach_from_the_first_colour_to_the_last() -> None:
-    assert levels(np.array([0, 0.5, 1, np.nan])).tolist() == [0, 128, 255, GAP]
 
 
 @pytest.mark.parametrize(
@@ -81,14 +68,12 @@ def test_levels_reach_from_the_first_colour_to_the_last() -> None:
         (False, None, {}, "none", True),
     ],
 )
-def test_the_medium_is_what_the_stream_can_show(
-    colored: bool, encoding: str, environment: dict[str, str], depth: str, ascii_only: bool
-) -> None:
+def test_the_medium_is_what_the_stream_can_show(colored, encoding, environment, depth, ascii_only):
     medium = Medium.of(colored=colored, encoding=encoding, environment=environment)
     assert (medium.depth, medium.ascii_only) == (depth, ascii_only)
 
 
-def test_escape_codes_take_no_room() -> None:
+def test_levels_reach_from_the_first_colour_to_the_last_and_escape_codes_take_no_room():
+    assert levels(np.array([0, 0.5, 1, np.nan])).tolist() == [0, 128, 255, GAP]
     (line,) = cell_lines(np.array([[0, 255]], np.int16), VIRIDIS, Medium("truecolor"))
-    assert width_of(line) == 2
-    assert width_of(pad(line, 5)) == 5
+    assert (width_of(line), width_of(pad(line, 5))) == (2, 5)

@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 
 from posenc_cli.errors import InvalidInput
-from posenc_cli.render.style import (
-    LINE_STYLES,
-    PALETTES,
-    _stored_maps,
-    color_map,
-    default_map,
-)
+from posenc_cli.render.style import LINE_STYLES, PALETTES, _stored_maps, color_map, default_map
 
 _CONES_OF_LAB = np.array(
     [
@@ -50,14 +44,14 @@ def lightness(name: str) -> np.ndarray:
     return to_oklab(color_map(name))[:, 0]
 
 
-def test_oklab_is_as_published() -> None:
+def test_oklab_is_as_published():
     # The values that its author gives for red, green, blue and white.
     found = to_oklab(np.array([[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255]]))
     expected = [[0.628, 0.225, 0.126], [0.866, -0.234, 0.179], [0.452, -0.032, -0.312], [1, 0, 0]]
     assert found == pytest.approx(np.array(expected), abs=1e-3)
 
 
-def test_the_sequential_map_gets_lighter_in_equal_steps() -> None:
+def test_the_sequential_map_gets_lighter_in_equal_steps():
     gained = np.diff(lightness("viridis")[::15])
     assert gained.min() > 0
     assert gained.max() < 1.3 * gained.min()
@@ -82,7 +76,7 @@ STOPS = {
 
 
 @pytest.mark.parametrize("name", STOPS)
-def test_maps_of_posencs_own_run_straight_between_their_stops(name: str) -> None:
+def test_maps_of_posencs_own_run_straight_between_their_stops(name):
     """The stops are where the numbers of the file come from."""
     places = np.linspace(0, 1, 256)
     ends = np.array([0.0, 0.25, 0.5, np.nextafter(0.5, 1), 0.75, 1.0])
@@ -93,9 +87,7 @@ def test_maps_of_posencs_own_run_straight_between_their_stops(name: str) -> None
 
 
 @pytest.mark.parametrize(("name", "sign"), [("polar", 1), ("polar-dark", -1)])
-def test_diverging_maps_are_as_dark_on_either_side_of_a_neutral_middle(
-    name: str, sign: int
-) -> None:
+def test_diverging_maps_are_as_dark_on_either_side_of_a_neutral_middle(name, sign):
     found = lightness(name)
     assert found == pytest.approx(found[::-1], abs=0.01)
     assert (sign * np.diff(found[:128:4]) > 0).all()
@@ -103,39 +95,32 @@ def test_diverging_maps_are_as_dark_on_either_side_of_a_neutral_middle(
     assert max(red, green, blue) - min(red, green, blue) <= 2
 
 
-def test_the_cyclic_map_ends_where_it_begins() -> None:
+def test_the_cyclic_map_ends_where_it_begins_and_r_reverses_maps_of_posencs_own():
     colors = color_map("phase").astype(int)
     assert np.abs(colors[0] - colors[-1]).max() <= 2
+    assert np.array_equal(color_map("polar_r"), color_map("polar")[::-1])
 
 
-def test_no_stored_map_is_left_to_matplotlib_and_none_of_its_names_is_given_away() -> None:
-    stored = _stored_maps()
-    assert {default_map(kind) for kind in ("sequential", "diverging", "cyclic")} <= set(stored)
-    assert set(mpl.colormaps) & set(stored) == {"viridis", "gray"}
+def test_each_kind_has_a_stored_map_and_no_name_of_matplotlibs_is_given_away():
+    kinds = {"sequential": "viridis", "diverging": "polar", "cyclic": "phase"}
+    assert {kind: default_map(kind) for kind in kinds} == kinds
+    assert default_map("diverging", dark=True) == "polar-dark"
+    stored = {*_stored_maps()}
+    assert {*kinds.values(), "polar-dark"} <= stored
+    assert set(mpl.colormaps) & stored == {"viridis", "gray"}
 
 
 @pytest.mark.parametrize("name", ["viridis", "viridis_r", "gray", "gray_r", "magma", "twilight_r"])
-def test_a_name_of_matplotlibs_means_its_map(name: str) -> None:
+def test_a_name_of_matplotlibs_means_its_map(name):
     published = mpl.colormaps[name](np.linspace(0, 1, 256), bytes=True)[:, :3].astype(int)
     # matplotlib rounds the greys down, once up the ramp and once down.
     assert np.abs(color_map(name) - published).max() <= (name == "gray_r")
 
 
-def test_r_reverses_maps_of_posencs_own() -> None:
-    assert np.array_equal(color_map("polar_r"), color_map("polar")[::-1])
-
-
-def test_an_unknown_map_is_refused_with_the_nearest_name() -> None:
+def test_an_unknown_map_is_refused_with_the_nearest_name():
     with pytest.raises(InvalidInput, match="--cmap 'virids'") as refused:
         color_map("virids")
     assert refused.value.hint == "did you mean 'viridis'?"
-
-
-def test_scales_of_each_kind_have_a_map() -> None:
-    assert [default_map(kind) for kind in ("sequential", "diverging", "cyclic")] == [
-        "viridis", "polar", "phase"
-    ]  # fmt: skip
-    assert default_map("diverging", dark=True) == "polar-dark"
 
 
 DICHROMATS = {

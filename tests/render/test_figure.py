@@ -36,7 +36,7 @@ def plain(values: Any, **settings: Any) -> Heatmap:
     return Heatmap(values, rows, columns, **settings)
 
 
-def test_only_what_is_shown_is_asked_for() -> None:
+def test_only_what_is_shown_is_asked_for():
     asked: list[int] = []
 
     def cells(rows: Sequence[int], columns: Sequence[int]) -> np.ndarray:
@@ -51,21 +51,18 @@ def test_only_what_is_shown_is_asked_for() -> None:
     assert shown.notes == ("shows 5 of 1099511627776 positions and 4 of 8 dimensions",)
 
 
-def test_a_note_does_not_repeat_itself() -> None:
+def test_what_fits_is_shown_whole_and_without_a_note_and_no_note_repeats_itself():
+    shown = plain([[1, 2], [3, 4]]).sample(2, 9)
+    assert shown.values.tolist() == [[1, 2], [3, 4]]
+    assert shown.notes == ()
     axis = Axis("position", range(512))
     notes = Heatmap(np.eye(512), axis, axis, square=True).sample(256, 256).notes
     assert notes == ("shows 256 of 512 positions",)
 
 
-def test_what_fits_is_shown_whole_and_without_a_note() -> None:
-    shown = plain([[1, 2], [3, 4]]).sample(2, 9)
-    assert shown.values.tolist() == [[1, 2], [3, 4]]
-    assert shown.notes == ()
-
-
 @example(lengths=[1, 1, 4], most=3)
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6), most=st.integers(1, 60))
-def test_bands_keep_their_share_of_the_columns(lengths: list[int], most: int) -> None:
+def test_bands_keep_their_share_of_the_columns(lengths, most):
     ends = np.cumsum(lengths).tolist()
     bands = tuple(
         Band(str(i), end - n, end) for i, (n, end) in enumerate(zip(lengths, ends, strict=True))
@@ -83,7 +80,7 @@ def test_bands_keep_their_share_of_the_columns(lengths: list[int], most: int) ->
         assert all(band.start <= index < band.stop for index in part)
 
 
-def test_columns_whose_wavelength_is_under_two_samples_are_undersampled() -> None:
+def test_columns_whose_wavelength_is_under_two_samples_are_undersampled():
     heatmap = Heatmap(
         lambda rows, columns: np.zeros((len(rows), len(columns))),
         Axis("position", range(100)),
@@ -96,54 +93,46 @@ def test_columns_whose_wavelength_is_under_two_samples_are_undersampled() -> Non
     assert heatmap.sample(200, 4).undersampled == ()
 
 
-def test_what_is_not_finite_is_a_gap_and_told() -> None:
+def test_what_is_not_finite_is_a_gap_and_told():
     shown = plain([[1.0, np.nan], [-np.inf, np.inf]]).sample(9, 9)
     assert np.isnan(shown.values).tolist() == [[False, True], [True, True]]
     assert shown.warnings == ("3 of 4 values are not finite, shown as gaps",)
     assert plain([[1.0]]).sample(9, 9).warnings == ()
 
 
-def test_values_of_both_signs_diverge_from_zero() -> None:
-    scale = scale_of([plain([[-1.0, 3.0]]).sample(9, 9)])
-    assert (scale.low, scale.high, scale.kind) == (-3, 3, "diverging")
-    assert scale.places(np.array([-3.0, 0.0, 3.0])).tolist() == [0, 0.5, 1]
+MOST = np.finfo(np.float64).max
 
 
-def test_values_of_one_sign_fill_the_scale() -> None:
+@pytest.mark.parametrize(
+    ("values", "given", "ends", "kind", "places"),
+    [
+        ([-1.0, 3.0], {}, (-3, 3), "diverging", {-3.0: 0, 0.0: 0.5, 3.0: 1}),
+        ([0.2], {"limits": (-1.0, 1.0), "scale": "cyclic"}, (-1, 1), "cyclic", {}),
+        ([5.0, 5.0], {}, (5, 5), "sequential", {5.0: 0.5}),
+        ([-MOST, MOST], {}, (-MOST, MOST), "diverging", {-MOST: 0, 0.0: 0.5, MOST: 1}),
+        ([0, 1e-323], {}, (0, 1e-323), "sequential", {0: 0, 5e-324: 0.5, 1e-323: 1}),
+    ],
+)
+def test_values_have_their_places_on_a_scale_of_their_signs(values, given, ends, kind, places):
+    scale = scale_of([plain([values], **given).sample(9, 9)])
+    assert ((scale.low, scale.high), scale.kind) == (ends, kind)
+    assert scale.places(np.array([*places])).tolist() == [*places.values()]
+
+
+def test_values_of_one_sign_fill_the_scale():
     scale = scale_of([plain([[2.0, 6.0]]).sample(9, 9), plain([[4.0, 10.0]]).sample(9, 9)])
     assert (scale.low, scale.high, scale.kind) == (2, 10, "sequential")
     assert scale.places(np.array([2.0, 4.0, np.nan]))[:2].tolist() == [0, 0.25]
 
 
-def test_limits_and_kinds_that_are_given_hold() -> None:
-    scale = scale_of([plain([[0.2]], limits=(-1.0, 1.0), scale="cyclic").sample(9, 9)])
-    assert (scale.low, scale.high, scale.kind) == (-1, 1, "cyclic")
-
-
-def test_equal_values_are_in_the_middle() -> None:
-    scale = scale_of([plain([[5.0, 5.0]]).sample(9, 9)])
-    assert scale.places(np.array([5.0])).tolist() == [0.5]
-
-
-def test_the_largest_numbers_do_not_overflow() -> None:
-    most = np.finfo(np.float64).max
-    scale = scale_of([plain([[-most, most, 0.0]]).sample(9, 9)])
-    assert scale.places(np.array([-most, 0.0, most])).tolist() == [0, 0.5, 1]
-
-
-def test_the_least_numbers_keep_their_places() -> None:
-    scale = scale_of([plain([[0, 5e-324, 1e-323]]).sample(9, 9)])
-    assert scale.places(np.array([0, 5e-324, 1e-323])).tolist() == [0, 0.5, 1]
-
-
-def test_nothing_finite_is_refused_and_so_is_nothing_at_all() -> None:
+def test_nothing_finite_is_refused_and_so_is_nothing_at_all():
     with pytest.raises(InvalidInput, match="no value is finite"):
         scale_of([plain([[np.nan, np.inf]]).sample(9, 9)])
     with pytest.raises(InvalidInput, match="holds no values"):
         plain(np.zeros((0, 3))).sample(9, 9)
 
 
-def test_data_are_strict_json_with_null_for_gaps() -> None:
+def test_data_are_strict_json_with_null_for_gaps():
     heatmap = plain([[1.5, np.nan]], title="a")
     curves = Curves((Curve((0.0, 1.0), (2.0, np.inf), "c"),), "b", "x", "y", levels=((4.0, "l"),))
     figure = Panels((heatmap, curves), "both")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import json
 import math
 import re
 from typing import TYPE_CHECKING, Any
@@ -250,17 +249,6 @@ def test_colours_diverge_around_a_zero_between_values_and_from_nothing_else(
             assert {-1.0, 1.0} <= signs or part.heatmap.limits is not None
         elif scale.kind == "sequential":
             assert scale.low >= 0 or scale.high <= 0
-
-
-@pytest.mark.parametrize("command", ["heatmap", "dot-similarity"])
-def test_random_weights_are_named_in_title_words_and_json(command, call, figure_of):
-    arguments = [command, "-s", "learned", *SMALL]
-    assert "random weights, seed 0" in words_of(figure_of(*arguments))
-    assert "random weights, seed 0" in call(*arguments, "--graphics", "none")[1].replace("\n", " ")
-    assert json.loads(call(*arguments, "--json")[1])["weights"] == "random weights, seed 0"
-    fixed = [command, "-s", "rope", *SMALL]
-    assert "random" not in words_of(figure_of(*fixed))
-    assert json.loads(call(*fixed, "--json")[1])["weights"] is None
 
 
 def heatmap(values: np.ndarray, label: str, title: str = "a map") -> Heatmap:

@@ -31,7 +31,7 @@ def labelled(lines: list[str]) -> dict[int, float]:
 
 
 @pytest.mark.parametrize("height", range(10, 40, 3))
-def test_a_label_stands_on_the_line_nearest_to_its_value(height: int) -> None:
+def test_a_label_stands_on_the_line_nearest_to_its_value(height):
     curve = Curve(tuple(range(256)), tuple(math.cos(x / 30) for x in range(256)))
     lines = lines_of(Curves((curve,), "t", "x", "y", levels=((0.37, "level"),)), height=height)
     rows = sum("│" in line or "┤" in line for line in lines)
@@ -42,7 +42,7 @@ def test_a_label_stands_on_the_line_nearest_to_its_value(height: int) -> None:
     assert len(lines) <= height
 
 
-def test_the_last_label_of_an_axis_ends_with_it() -> None:
+def test_the_last_label_of_an_axis_ends_with_it():
     curve = Curve(tuple(range(-511, 512)), tuple(math.cos(x / 30) for x in range(1023)))
     lines = [line.rstrip() for line in lines_of(Curves((curve,), "t", "x", "y"), 40, 12)]
     (axis,) = [place for place, line in enumerate(lines) if "└" in line]
@@ -50,7 +50,7 @@ def test_the_last_label_of_an_axis_ends_with_it() -> None:
     assert len(lines[axis + 1]) == 40
 
 
-def test_powers_of_ten_name_a_logarithmic_axis() -> None:
+def test_powers_of_ten_name_a_logarithmic_axis():
     curve = Curve(tuple(range(1, 20)), tuple(10.0 ** (x / 3) for x in range(19)))
     lines = lines_of(Curves((curve,), "t", "x", "y", y_scale="log", x_scale="log"))
     assert sorted(labelled(lines).values()) == [10.0**e for e in range(7)]
@@ -72,7 +72,7 @@ def test_powers_of_ten_name_a_logarithmic_axis() -> None:
     ],
 )
 @pytest.mark.parametrize("scale", ["linear", "log"])
-def test_extreme_values_are_drawn_with_labels(values: tuple[float, float], scale: str) -> None:
+def test_extreme_values_are_drawn_with_labels(values, scale):
     if scale == "log" and values[0] <= 0:
         return
     figure = Curves((Curve((0, 1), values),), "t", "x", "y", y_scale=scale, joined=False)
@@ -84,7 +84,7 @@ def test_extreme_values_are_drawn_with_labels(values: tuple[float, float], scale
 
 @examples(40)
 @given(width=st.integers(20, 120), height=st.integers(8, 40), count=st.integers(1, 300))
-def test_curves_are_within_their_page(width: int, height: int, count: int) -> None:
+def test_curves_are_within_their_page(width, height, count):
     curve = Curve(tuple(range(count)), tuple(range(count)), "a curve")
     figure = Curves(
         (curve,),
@@ -179,8 +179,7 @@ def test_dots_are_drawn_where_they_show_and_dashes_or_colours_tell_curves_apart(
     medium, count, fine
 ):
     curves = tuple(Curve((0, 9), (y, y), "name") for y in range(1, count + 1))
-    lines = curves_lines(Curves(curves, "t", "x", "y"), Page(60, 12, medium))
-    assert bool(dots(lines)) is fine
+    assert bool(dots(curves_lines(Curves(curves, "t", "x", "y"), Page(60, 12, medium)))) is fine
 
 
 def test_what_cannot_show_dots_is_known():
@@ -191,7 +190,7 @@ def test_what_cannot_show_dots_is_known():
     assert not Medium.of(**shown, ascii_only=True, environment={}).braille
 
 
-def test_names_of_rows_take_at_most_half_of_the_width_of_one_of_several_maps() -> None:
+def test_names_of_rows_take_at_most_half_of_the_width_of_one_of_several_maps():
     rows = Axis("token", ["a name of a row that is long " * 2] * 3)
     heatmap = Heatmap(np.zeros((3, 4)), rows, Axis("key", range(4)), "t")
     for width in (20, 31):

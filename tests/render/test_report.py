@@ -1,7 +1,5 @@
 """Reports for machines: JUnit XML, GitHub annotations and step summaries."""
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree as ET
 
@@ -29,14 +27,9 @@ FINDINGS = (
         "differs: 50%\n<&> \x1b[0m",
     ),
 )
+SUBJECT = {"kind": SubjectKind.TABLES, "name": "'a,b.npy'", "dtype": "float32"}
 REPORT = Report(
-    subject={
-        "kind": SubjectKind.TABLES,
-        "name": "'a,b.npy'",
-        "dtype": "float32",
-        "layout": "half",
-        "out_layout": "half",
-    },
+    subject={**SUBJECT, "layout": "half", "out_layout": "half"},
     reference={"scheme": "rope", "params": {}},
     positions="0:8",
     count=8,
@@ -146,14 +139,6 @@ def test_a_subject_that_gave_nothing_is_an_error_of_junit_and_an_annotation():
     assert "impl 'a:f': raised 50% hint: do" in FAILED.markdown()
 
 
-def test_annotations_go_to_the_line_of_the_code():
-    (line,) = rendering.ci_report(REPORT).github(PLACE).splitlines()
-    start = "::error file=src/a%2Cb%3Ac%25.py,line=7,title=rope-check%3A reference::differs"
-    assert line.startswith(start)
-    (line,) = rendering.ci_report(PASSED).github(SourcePlace("a.py")).splitlines()
-    assert line.startswith("::notice file=a.py,title=rope-check::ok: ")
-
-
 def test_what_passes_says_how_far_it_is_from_exact():
     place = {"position": 5, "pair": 1}
     finding = Finding(FindingName.REFERENCE, True, 1.25e-7, 1e-6, place, "")
@@ -171,12 +156,16 @@ def test_junit_says_what_failed_and_why_without_characters_xml_lacks():
     assert "cause base: the base is 1, not 2" in failure.text
 
 
-def test_github_gets_one_escaped_line_a_failed_check():
+def test_github_gets_one_escaped_line_a_failed_check_at_the_line_of_the_code():
     (line,) = rendering.ci_report(REPORT).github().splitlines()
     assert line.startswith("::error title=rope-check%3A reference::differs: 50%25%0A<&>")
     assert "%0Acause base: the base is 1, not 2" in line
-    (line,) = rendering.ci_report(PASSED).github().splitlines()
-    assert line.startswith("::notice title=rope-check::ok: tables")
+    (line,) = rendering.ci_report(REPORT).github(PLACE).splitlines()
+    place = "file=src/a%2Cb%3Ac%25.py,line=7"
+    assert line.startswith(f"::error {place},title=rope-check%3A reference::differs")
+    for at, said in ((None, ""), (SourcePlace("a.py"), "file=a.py,")):
+        (line,) = rendering.ci_report(PASSED).github(at).splitlines()
+        assert line.startswith(f"::notice {said}title=rope-check::ok: tables")
 
 
 def test_the_summary_is_a_table_that_no_value_breaks():
@@ -208,12 +197,8 @@ def test_a_report_begins_with_verdict_cause_and_next_step():
     assert list(fields)[:4] == ["ok", "verdict", "cause", "next"]
     told = [verdict, cause.removeprefix("cause: "), step.removeprefix("next: ")]
     assert [fields["verdict"], fields["cause"], fields["next"]] == told
-    assert rendering.answer(PASSED).fields() == {
-        "ok": True,
-        "verdict": rendering.verdict(PASSED),
-        "cause": None,
-        "next": None,
-    }
+    passed = {"ok": True, "verdict": rendering.verdict(PASSED), "cause": None, "next": None}
+    assert rendering.answer(PASSED).fields() == passed
 
 
 @pytest.mark.parametrize("cause", Cause)

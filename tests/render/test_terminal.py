@@ -61,9 +61,7 @@ def lines_of(figure: Figure, width: int, height: int, medium: Medium = PLAIN) ->
     columns=st.integers(1, 300),
     medium=st.sampled_from(MEDIA),
 )
-def test_a_heatmap_is_within_its_page(
-    width: int, height: int, rows: int, columns: int, medium: Medium
-) -> None:
+def test_a_heatmap_is_within_its_page(width, height, rows, columns, medium):
     lines = lines_of(wave(rows, columns), width, height, medium)
     assert max(map(width_of, lines)) <= width
     assert len(lines) <= height
@@ -77,9 +75,7 @@ def test_a_heatmap_is_within_its_page(
     medium=st.sampled_from(MEDIA),
     shared=st.booleans(),
 )
-def test_panels_are_within_their_page(
-    page: tuple[int, int], size: int, count: int, medium: Medium, shared: bool
-) -> None:
+def test_panels_are_within_their_page(page, size, count, medium, shared):
     noun = "head" if shared else "panel"
     figure = Panels((square(size),) * count, "several", shared=shared, noun=noun)
     lines = lines_of(figure, *page, medium)
@@ -91,13 +87,13 @@ def test_panels_are_within_their_page(
 
 
 @pytest.mark.parametrize("medium", MEDIA)
-def test_nothing_but_colours_needs_escape_codes(medium: Medium) -> None:
+def test_nothing_but_colours_needs_escape_codes(medium):
     text = "\n".join(lines_of(wave(100, 64), 80, 24, medium))
     assert ("\x1b" in text) == (medium.depth != "none")
     assert text.isascii() == medium.ascii_only
 
 
-def test_pixels_have_the_colours_of_their_values() -> None:
+def test_pixels_have_the_colours_of_their_values():
     values = np.linspace(0, 1, 12).reshape(4, 3)
     heatmap = Heatmap(values, Axis("position", range(4)), Axis("dimension", range(3)))
     lines = lines_of(heatmap, 60, 30, TRUE)
@@ -112,7 +108,7 @@ def test_pixels_have_the_colours_of_their_values() -> None:
                 assert set(shown[y][j * wide : (j + 1) * wide]) == {expected}
 
 
-def test_sines_and_cosines_are_bands_with_headings_and_their_own_ticks() -> None:
+def test_sines_and_cosines_are_bands_with_headings_and_their_own_ticks():
     bands = (Band("sin", 0, 8), Band("cos", 8, 16))
     axis = Axis("dimension", [*range(0, 16, 2), *range(1, 16, 2)], bands)
     values = np.repeat([[-1.0] * 8 + [1.0] * 8], 20, axis=0)
@@ -125,7 +121,7 @@ def test_sines_and_cosines_are_bands_with_headings_and_their_own_ticks() -> None
     assert labels == ["0", "4", "8", "12", "1", "5", "9", "13"]
 
 
-def test_undersampled_columns_are_marked_on_the_axis() -> None:
+def test_undersampled_columns_are_marked_on_the_axis():
     lines = lines_of(wave(1000, 16), 60, 24)
     axis = next(line for line in lines if "└" in line)
     step = 999 / (sum("│" in line[:10] or "┤" in line[:10] for line in lines) - 1)
@@ -136,13 +132,13 @@ def test_undersampled_columns_are_marked_on_the_axis() -> None:
     assert "▴ aliased: wavelength under two samples" in " ".join(lines)
 
 
-def test_a_picture_that_shows_all_has_no_notes() -> None:
+def test_a_picture_that_shows_all_has_no_notes():
     lines = lines_of(wave(16, 16), 80, 40)
     assert not any("shows" in line or "aliased" in line for line in lines)
     assert lines[-1].split() == ["value", *lines[-1].split()[1:]]
 
 
-def test_gaps_are_told_apart_and_explained() -> None:
+def test_gaps_are_told_apart_and_explained():
     values = np.array([[np.nan, 0.0], [1.0, 0.5]])
     heatmap = Heatmap(values, Axis("row", range(2)), Axis("column", range(2)))
     picture = picture_text(heatmap, Page(60, 20, PLAIN))
@@ -155,19 +151,16 @@ def test_gaps_are_told_apart_and_explained() -> None:
     assert any("blank: not finite" in line for line in colored)
 
 
-def test_equal_values_are_said_to_be_equal() -> None:
-    heatmap = Heatmap(np.full((3, 3), 2.5), Axis("row", range(3)), Axis("column", range(3)))
-    assert lines_of(heatmap, 60, 20)[-1].endswith("2.5 everywhere")
-
-
-def test_nothing_finite_is_refused() -> None:
-    heatmap = Heatmap(np.full((3, 3), np.nan), Axis("row", range(3)), Axis("column", range(3)))
+def test_equal_values_are_said_to_be_equal_and_nothing_finite_is_refused():
+    axes = Axis("row", range(3)), Axis("column", range(3))
+    assert lines_of(Heatmap(np.full((3, 3), 2.5), *axes), 60, 20)[-1].endswith("2.5 everywhere")
+    heatmap = Heatmap(np.full((3, 3), np.nan), *axes)
     for figure in (heatmap, Panels((heatmap, heatmap), "")):
         with pytest.raises(InvalidInput, match="no value is finite"):
             lines_of(figure, 60, 20)
 
 
-def test_squares_are_square_in_whatever_cells() -> None:
+def test_squares_are_square_in_whatever_cells():
     for medium in (PLAIN, TRUE):
         lines = lines_of(square(12), 80, 40, medium)
         body = [line for line in lines if "│" in line[:8] or "┤" in line[:8]]
@@ -176,14 +169,14 @@ def test_squares_are_square_in_whatever_cells() -> None:
         assert len(axis.partition("└")[2]) == 2 * len(body)
 
 
-def test_three_parts_are_side_by_side_where_they_have_more_rows_so() -> None:
+def test_three_parts_are_side_by_side_where_they_have_more_rows_so():
     parts = tuple(replace(wave(64, 64), title=f"part {name}") for name in "abc")
     lines = lines_of(Panels(parts, "three", shared=False), 80, 23)
     assert lines[1].split() == ["part", "a", "part", "b", "part", "c"]
     assert sum(line.count("│") + line.count("┤") >= 3 for line in lines) >= 12
 
 
-def test_panels_share_one_scale() -> None:
+def test_panels_share_one_scale():
     figure = Panels((square(4, np.zeros((4, 4))), square(4, np.ones((4, 4)))), "two")
     lines = lines_of(figure, 60, 20)
     first = next(line for line in lines if "┤" in line)
@@ -195,20 +188,17 @@ def test_panels_share_one_scale() -> None:
     assert sum("value 0 [" in line for line in lines) == 1
 
 
-def test_of_maps_that_belong_together_the_last_stands_for_all_where_few_have_room() -> None:
+def test_of_maps_that_belong_together_the_last_stands_for_all_where_few_have_room():
     axis = Axis("query", range(4))
     maps = tuple(Heatmap(np.eye(4) * i, axis, axis, f"map {i}", square=True) for i in range(24))
     text = picture_text(Panels(maps, "t", across=6), Page(80, 23, Medium())).content
     assert re.findall(r"map \d+", text) == ["map 5", "map 11", "map 17", "map 23"]
     assert "shows 4 of 24 panels" in text
-
-
-def test_panels_without_room_are_counted() -> None:
     lines = lines_of(Panels((square(8),) * 100, "many", noun="head"), 80, 24)
     assert any("of 100 heads" in line for line in lines)
 
 
-def test_curves_leave_out_what_is_not_finite_and_end() -> None:
+def test_curves_leave_out_what_is_not_finite_and_end():
     curve = Curve((0.0, 1.0, 2.0, 3.0), (1.0, math.nan, math.inf, 4.0), "one")
     text = "\n".join(lines_of(Curves((curve,), "t", "x", "y"), 60, 16))
     assert text.count("•") == 3  # two points, and the legend
@@ -216,7 +206,7 @@ def test_curves_leave_out_what_is_not_finite_and_end() -> None:
         lines_of(Curves((Curve((0.0,), (math.nan,)),), "t", "x", "y"), 60, 16)
 
 
-def test_logarithmic_curves_leave_out_what_has_no_logarithm() -> None:
+def test_logarithmic_curves_leave_out_what_has_no_logarithm():
     curve = Curve((0.0, 1.0, 2.0), (0.0, 10.0, 1000.0))
     levels = ((100.0, "level"),)
     figure = Curves((curve,), "t", "x", "y", y_scale="log", levels=levels, joined=False)
@@ -227,15 +217,13 @@ def test_logarithmic_curves_leave_out_what_has_no_logarithm() -> None:
     assert len(lines) <= 16
 
 
-def test_a_page_too_small_is_the_smallest() -> None:
+def test_a_page_too_small_is_the_smallest():
     assert max(map(width_of, lines_of(wave(8, 8), 1, 1))) <= NARROWEST
     assert LOWEST <= 8
 
 
 @pytest.mark.parametrize(("count", "width"), [(2, 60), (3, 80), (8, 44), (5, 60), (5, 200)])
-def test_of_small_maps_those_at_the_bottom_and_no_others_have_their_columns_named(
-    count: int, width: int
-) -> None:
+def test_of_small_maps_those_at_the_bottom_and_no_others_have_their_columns_named(count, width):
     panels = tuple(replace(square(8), title=f"head {i}") for i in range(count))
     lines = lines_of(Panels(panels, "heads", noun="head"), width, 60)
     last = max(i for i, line in enumerate(lines) if "head " in line)
@@ -245,7 +233,7 @@ def test_of_small_maps_those_at_the_bottom_and_no_others_have_their_columns_name
 
 
 @pytest.mark.parametrize("height", range(21, 33))
-def test_maps_apart_leave_room_for_their_notes(height: int) -> None:
+def test_maps_apart_leave_room_for_their_notes(height):
     panels = Panels((square(300), wave(300, 64)), "two", shared=False, notes=("a note " * 20,))
     assert len(lines_of(panels, 78, height)) <= height
 
@@ -253,7 +241,7 @@ def test_maps_apart_leave_room_for_their_notes(height: int) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("first", [0, 95, 10**6, 10**12])
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 16])
-def test_names_of_columns_end_where_the_map_does_but_for_the_first(count: int, first: int) -> None:
+def test_names_of_columns_end_where_the_map_does_but_for_the_first(count, first):
     points = range(first, first + count)
     for height in range(14, 40):
         heatmap = replace(square(count), columns=Axis("key", points, even=True))

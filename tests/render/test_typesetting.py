@@ -1,7 +1,5 @@
 """Tables: wrapped between words, as wide as the screen."""
 
-from __future__ import annotations
-
 import io
 import re
 
