@@ -101,9 +101,7 @@ class OfRows(Ground):
         for row in self.rows:
             by_run.setdefault(row.run, []).append(row)
         return tuple(
-            _claims()
-            .RUNS[name]
-            .command([row.encoding for row in rows], [row.stretch for row in rows])
+            _runs()[name].command([row.encoding for row in rows], [row.stretch for row in rows])
             for name, rows in by_run.items()
         )
 
