@@ -226,14 +226,11 @@ def bloom(statement: Statement, stored: Arrays) -> Arrays:
 
 def mpt(statement: Statement, _stored: Arrays) -> Arrays:
     """Return MPT's biases for the heads and the alibi_bias_max in the names of the arrays."""
-    build, seq, made = (
-        models("mpt.modeling_mpt.build_mpt_alibi_tensor"),
-        statement["params"]["seq"],
-        {},
-    )
+    build = models("mpt.modeling_mpt.build_mpt_alibi_tensor")
+    made = {}
     for name in statement["arrays"]:
-        heads, _, largest = name.removeprefix("alibi_h").partition("_max")
-        made[name] = build(int(heads), seq, alibi_bias_max=int(largest or 8))
+        heads, _, most = name.removeprefix("alibi_h").partition("_max")
+        made[name] = build(int(heads), statement["params"]["seq"], alibi_bias_max=int(most or 8))
     return made
 
 
