@@ -21,9 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from tools.engine_layers import Build, Turn, main, remade
+from tools.engine_layers import Build, Turn, layer_tool
 
-GOLDEN = "engines_candle"
 FILES = {"glm4": "glm4_new", "qwen3_moe": "qwen3"}
 """The file of a model type, if it has another name."""
 SPEAKING = (
@@ -32,13 +31,12 @@ SPEAKING = (
 )
 """Fields that affect the rotation; others get small values."""
 SCALING = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
-_FOLDER: list[Path] = []
 
 
-def source_of(kind: str) -> str:
+def source_of(folder: Path, kind: str) -> str:
     """Return the file of a model type."""
     name = FILES.get(kind, kind)
-    return (_FOLDER[0] / "candle-transformers/src/models" / f"{name}.rs").read_text("utf-8")
+    return (folder / "candle-transformers/src/models" / f"{name}.rs").read_text("utf-8")
 
 
 def fields_of(source: str) -> dict[str, tuple[str, bool]]:
@@ -103,20 +101,20 @@ def fails(message: str) -> None:
 
 
 @functools.cache
-def compiled(kind: str) -> Path:
-    """Return the program of a model type."""
+def compiled(source: str) -> Path:
+    """Return the program of the file of a model type."""
     folder = Path(tempfile.mkdtemp())
-    (folder / "main.rs").write_text(program_of(source_of(kind)), "utf-8")
+    (folder / "main.rs").write_text(program_of(source), "utf-8")
     command = ["rustc", "--edition", "2021", "-o", str(folder / "main"), str(folder / "main.rs")]
     if subprocess.run(command, check=False).returncode:
-        raise RuntimeError(f"{kind}: its lines do not compile alone")
+        raise RuntimeError("the lines of a model's file do not compile alone")
     return folder / "main"
 
 
-def turn(values: dict[str, Any], _layer: int, _length: int | None) -> Turn:
+def turn(path: Path, values: dict[str, Any], _layer: int, _length: int | None) -> Turn:
     """Return the rotation of a layer."""
     kind = values["model_type"]
-    source = source_of(kind)
+    source = source_of(path, kind)
     given = []
     for name, (type_name, optional) in fields_of(source).items():
         value = values.get(name)
@@ -136,23 +134,16 @@ def turn(values: dict[str, Any], _layer: int, _length: int | None) -> Turn:
             fails(f"unknown variant `{scaling['rope_type']}`")
         if scaling["rope_type"] == "llama3":
             given += [repr(scaling[name]) for name in SCALING]
-    told = subprocess.run([compiled(kind), *given], check=True, capture_output=True, text=True)
+    told = subprocess.run([compiled(source), *given], check=True, capture_output=True, text=True)
     frequencies = np.array([np.float32(line) for line in told.stdout.split()], np.float64)
     layout = "interleaved" if re.search(r"rotary_emb::rope_i(?:_slow)?\(", source) else "half"
     return Turn(frequencies, 1.0, layout)
 
 
-def asking(folder: Path) -> Build:
-    """Return the function that runs the code of a folder."""
-    _FOLDER[:] = [folder]
-    return turn
+def install(folder: Path) -> Build:
+    """Return the function that reads a layer by the code of a folder."""
+    return functools.partial(turn, folder)
 
 
 if __name__ == "__main__":
-    sys.exit(
-        main(
-            __doc__,
-            "candle's source",
-            lambda place, only: remade(GOLDEN, "candle", asking(Path(place)), only),
-        )
-    )
+    sys.exit(layer_tool(__doc__, "engines_candle", install, "candle"))

@@ -120,7 +120,7 @@ class Function:
 
     def __init__(self, name: str, call: Call) -> None:
         self.call, self.name = call, name.partition(":")[2]
-        self.names = self._modules(ENVIRONMENTS[call.environment][0])
+        self.names = self._modules(ENVIRONMENTS[call.environment].modules)
         if call.file:
             found = definitions(call.file)
             own = found.get(self.name) or method(call.file, self.name)
@@ -239,13 +239,13 @@ def run(environment: str, path: str, only: str = "") -> None:
 
 def gathered(folder: Path) -> Iterator[tuple[str, dict[str, Any], list[np.ndarray]]]:
     """Yield the results of the functions of all environments; missing ones are created."""
-    for environment, (_, requirements) in ENVIRONMENTS.items():
+    for environment, (_, packages, alone) in ENVIRONMENTS.items():
         python, out = folder / environment / "bin" / "python", folder / f"{environment}.npz"
         if not python.exists():
             subprocess.run([sys.executable, "-m", "venv", folder / environment], check=True)
-            for options, packages in requirements:
+            for some in (packages, f"--no-deps {alone}"):
                 pip: list[Any] = [python, "-m", "pip", "install", "--quiet", "--no-compile"]
-                subprocess.run([*pip, *options, *packages.split()], check=True)
+                subprocess.run([*pip, *some.split()], check=True)
         command = f"from tools.conventions import run; run({environment!r}, {str(out)!r})"
         keras = {**os.environ, "KERAS_BACKEND": environment}
         subprocess.run([python, "-W", "ignore", "-c", command], check=True, cwd=ROOT, env=keras)

@@ -1,7 +1,7 @@
 """Write goldens of how an engine's own layers rotate. All tools that run an engine use this.
 
-Such a golden has whole configs, each with the layers to build. The engine's own code builds a layer
-from the config and rotates unit vectors at position 1.
+Such a golden has whole configs. The engine's own code builds the layers that a case asks for, or
+the whole model. Its rotations of unit vectors at position 1, or its error, are the answer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import io
 import json
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,9 +39,14 @@ class Turn(NamedTuple):
     axes: str = ""
 
 
-_TOOLS = Path(__file__).parent
+_TOOLS = Path(__file__).resolve().parent
 
-Build = Callable[[dict[str, Any], int, int | None], Turn | None]
+Case = dict[str, Any]
+Layer = tuple[int, int | None, Turn | None]
+"""A layer's number, the length that its rotation depends on, if any, and its rotation, if any."""
+Read = Callable[[Case], Iterable[Layer]]
+"""Returns the layers of a case."""
+Build = Callable[[Case, int, int | None], Turn | None]
 """Returns the rotation of a layer by config, number and length; None if it does not rotate."""
 
 
@@ -67,6 +72,12 @@ def turn_of(rows: NDArray[np.floating[Any]]) -> Turn:
         raise ValueError(f"its pairs are {sorted(set(distances))} columns apart")
     layout = "interleaved" if distances[0] == 1 else "half"
     return Turn(np.array(frequencies), float(np.mean(amplitudes)), layout)
+
+
+def measured(cosines: Any, sines: Any) -> tuple[NDArray[np.float64], float]:
+    """Return frequencies (pairs,) and amplitude from the cosines and sines of position 1."""
+    cosines, sines = np.asarray(cosines, np.float64), np.asarray(sines, np.float64)
+    return np.arctan2(sines, cosines), float(np.hypot(cosines, sines)[0])
 
 
 def axes_of(turned: Callable[[int], Any], pairs: int, layout: str) -> str:
@@ -112,36 +123,63 @@ def turn_of_rotation(rotary: Any, length: int | None = None) -> Turn:
     return turn._replace(axes=axes_of(along, len(turn.frequencies), turn.layout))
 
 
-def filled(case: dict[str, Any], build: Build) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a case with the engine's answer, and the arrays of the answer."""
-    answered = {key: case[key] for key in ("name", "engine", "config")}
+def by_layer(build: Build) -> Read:
+    """Return a function that reads the layers that a case asks for, else the first."""
+
+    def read(case: Case) -> Iterator[Layer]:
+        for asked in _asked(case):
+            number, length = asked["layer"], asked.get("seq_len")
+            yield number, length, build(copy.deepcopy(case["config"]), number, length)
+
+    return read
+
+
+def _asked(case: Case) -> Any:
+    return case.get("layers") or case.get("asked", [{"layer": 0}])
+
+
+_STATED = ("name", "engine", "config", "lengths")
+"""The keys of a case that no engine fills in."""
+
+
+def answered(case: Case, read: Read, folder: Path | None = None) -> tuple[Case, dict[str, Any]]:
+    """Return a case with the engine's answer, its layers or its error, and the arrays of layers.
+
+    Raises: an error that arises in a tool, or outside the engine's ``folder``.
+    """
+    answer: Case = {key: case[key] for key in _STATED if key in case}
     arrays: dict[str, Any] = {}
     layers = []
-    first = [{"layer": 0}]
-    wanted = case.get("layers") or case.get("asked", first)
-    for asked in wanted:
-        length = asked.get("seq_len")
-        try:
-            turn = build(copy.deepcopy(case["config"]), asked["layer"], length)
-        except Exception as error:  # whatever the engine raises is its answer
-            if Path(traceback.extract_tb(error.__traceback__)[-1].filename).parent == _TOOLS:
-                raise
-            message = (str(error).splitlines() or [""])[0]
-            answered |= {"fails": f"{type(error).__name__}: {message[:160]}"}
-            return ({**answered, "asked": wanted} if wanted != first else answered), {}
-        name = f"{case['name']}/{asked['layer']}" + (f"/{length}" if length else "")
-        layer: dict[str, Any] = {"layer": asked["layer"], "array": None}
-        if turn is not None:
-            arrays[name] = turn.frequencies
-            layer |= {"array": name, "amplitude": turn.amplitude, "layout": turn.layout}
-            layer |= {"axes": turn.axes} if turn.axes else {}
-        layers.append({**layer, "seq_len": length} if length else layer)
-    return {**answered, "layers": layers}, arrays
+    try:
+        for number, length, turn in read(case):
+            layer: Case = {"layer": number, "array": None}
+            if turn is not None:
+                name = f"{case['name']}/{number}" + (f"/{length}" if length else "")
+                arrays[name] = turn.frequencies
+                layer |= {"array": name, "amplitude": turn.amplitude, "layout": turn.layout}
+                layer |= {"axes": turn.axes} if turn.axes else {}
+            layers.append({**layer, "seq_len": length} if length else layer)
+    except Exception as error:  # whatever the engine raises is its answer
+        if not _is_answer(error, folder):
+            raise
+        message = (str(error).splitlines() or [""])[0]
+        answer["fails"] = f"{type(error).__name__}: {message[:160]}"
+        asked = _asked(case)
+        return ({**answer, "asked": asked} if asked != [{"layer": 0}] else answer), {}
+    return {**answer, "layers": layers}, arrays
 
 
-def packed(
-    name: str, statement: dict[str, Any], cases: list[Any], arrays: dict[str, Any]
-) -> dict[str, bytes]:
+def _is_answer(error: BaseException, folder: Path | None) -> bool:
+    """Return whether an error arose in an engine's code or below it, not in a tool."""
+    places = [Path(frame.filename).resolve() for frame in traceback.extract_tb(error.__traceback__)]
+    if folder is None:
+        return not places[-1].is_relative_to(_TOOLS)
+    engine = folder.resolve()
+    known = [place for place in places if {engine, _TOOLS} & {*place.parents}]
+    return bool(known) and known[-1].is_relative_to(engine)
+
+
+def packed(name: str, statement: Case, cases: list[Case], arrays: Case) -> dict[str, bytes]:
     """Return the two files of a golden: its statement with the cases, and their arrays."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
@@ -150,37 +188,70 @@ def packed(
     return {f"{name}.json": laid_out(whole).encode(), f"{name}.npz": content}
 
 
-def remade(name: str, engine: str, build: Build, only: str = "") -> dict[str, bytes]:
-    """Return the files of a golden, with new answers for the cases of one engine."""
-    statement = json.loads((GOLDEN / f"{name}.json").read_text("utf-8"))
-    archive = GOLDEN / f"{name}.npz"
-    arrays: dict[str, Any] = {}
-    if archive.exists():
-        with np.load(archive) as stored:
-            arrays = {key: stored[key] for key in stored}
-    cases = []
-    for asked in statement["cases"]:
-        chosen = asked["engine"] == engine and only in asked["name"]
-        case, own = filled(asked, build) if chosen else (asked, {})
-        arrays |= own
-        cases.append(case)
-        if chosen and only:
-            print(json.dumps(case, indent=1))
-    if only:
-        return {}
-    same: dict[bytes, str] = {}  # equal arrays are kept once
+def layer_tool(doc: str, name: str, install: Callable[[Path], Build], engine: str = "") -> int:
+    """Renew the cases of one engine in a golden, or compare them; return 1 if bytes differ.
+
+    ``install`` gets the place of the engine, which is also its name if no other is given.
+    """
+
+    def remake(place: str, only: str) -> dict[str, bytes]:
+        statement, arrays = _stored(name)
+        read = by_layer(install(Path(place)))
+        cases = []
+        for asked in statement["cases"]:
+            chosen = asked["engine"] == (engine or place) and only in asked["name"]
+            case, own = answered(asked, read) if chosen else (asked, {})
+            arrays |= own
+            cases.append(case)
+            if chosen and only:
+                print(json.dumps(case, indent=1))
+        return {} if only else packed(name, statement, cases, _kept_once(cases, arrays))
+
+    return main(doc, remake)
+
+
+def _kept_once(cases: list[Case], arrays: dict[str, Any]) -> dict[str, Any]:
+    """Return the arrays of cases, equal ones once, and name that one in the cases."""
+    same: dict[bytes, str] = {}
     kept = {}
     for case in cases:
         for layer in case.get("layers", ()):
             if (key := layer.get("array")) is not None:
                 layer["array"] = same.setdefault(arrays[key].tobytes(), key)
                 kept[layer["array"]] = arrays[key]
-    return packed(name, statement, cases, dict(sorted(kept.items())))
+    return dict(sorted(kept.items()))
+
+
+def model_tool(doc: str, name: str, reader: Callable[[Path], Read]) -> int:
+    """Fill in a golden by an engine that builds whole models, or compare; return 1 if bytes differ.
+
+    ``reader`` gets the folder of the engine.
+    """
+
+    def remake(place: str, only: str) -> dict[str, bytes]:
+        statement, _ = _stored(name)
+        read = reader(Path(place))
+        chosen = [case for case in statement["cases"] if only in case["name"]]
+        found = [answered(case, read, Path(place)) for case in chosen]
+        cases = [case for case, _ in found]
+        if only:
+            print(json.dumps(cases, indent=1))
+            return {}
+        return packed(name, statement, cases, {key: own[key] for _, own in found for key in own})
+
+    return main(doc, remake)
+
+
+def _stored(name: str) -> tuple[Case, dict[str, Any]]:
+    """Return a golden: its statement and its arrays."""
+    with np.load(GOLDEN / f"{name}.npz") as stored:
+        return json.loads((GOLDEN / f"{name}.json").read_text("utf-8")), dict(stored)
 
 
 def finish(files: dict[str, bytes], *, check: bool) -> int:
     """Write the files that differ, or with ``check`` only name them; return 1 then."""
-    differs = [name for name, new in files.items() if _differs(name, new)]
+    there = {name: (GOLDEN / name).read_bytes() for name in files if (GOLDEN / name).exists()}
+    differs = [name for name, new in files.items() if there.get(name) != new]
     for name in differs:
         print(f"{name}: {'differs' if check else 'written'}")
         if not check:
@@ -188,19 +259,15 @@ def finish(files: dict[str, bytes], *, check: bool) -> int:
     return 1 if check and differs else 0
 
 
-def _differs(name: str, new: bytes) -> bool:
-    file = GOLDEN / name
-    return not file.exists() or file.read_bytes() != new
-
-
-def main(doc: str, place: str, remake: Callable[[str, str], dict[str, bytes]]) -> int:
+def main(doc: str, remake: Callable[[str, str], dict[str, bytes]]) -> int:
     """Run an engine, and write its golden or compare with it; return 1 if bytes differ.
 
-    ``place`` describes the argument, where the engine is. ``remake`` gets it and the text of
-    ``--only``, and returns the files of the golden.
+    ``remake`` gets the place of the engine and the text of ``--only``, and returns the golden's
+    files.
     """
-    parser = argparse.ArgumentParser(description=doc.partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("place", help=place)
+    shown = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=doc, formatter_class=shown, allow_abbrev=False)
+    parser.add_argument("place", metavar="FOLDER", help="the engine")
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
     parser.add_argument("--only", default="", help="print the cases whose names contain this text")
     options = parser.parse_args()

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from tools.engine_cases import Turned, run
+from tools.engine_layers import Layer, Read, Turn, model_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterator
 
 _SMALL = {
     "vocab_size": 64,
@@ -78,13 +78,13 @@ def _architectures(folder: Path) -> Any:
             return module.get_architectures()
 
 
-def reader(folder: Path) -> Callable[[dict[str, Any]], Iterable[Turned]]:
+def reader(folder: Path) -> Read:
     """Return a function that builds the model of a case and yields its layers' rotations."""
     architectures = _architectures(folder)
     rope = importlib.import_module("exllamav3.util.rope")
     config_of = importlib.import_module("exllamav3.model.config").Config
 
-    def read(case: dict[str, Any]) -> Iterator[Turned]:
+    def read(case: dict[str, Any]) -> Iterator[Layer]:
         settings = {**_SMALL, **case["config"]}
         if "text_config" in settings:
             settings["text_config"] = {**_SMALL, **settings["text_config"]}
@@ -95,30 +95,23 @@ def reader(folder: Path) -> Callable[[dict[str, Any]], Iterable[Turned]]:
             model = architectures[config.architecture]["model_class"](config)
         for module in model.modules:
             attention = getattr(module, "attn", None)
-            if attention is None or not hasattr(attention, "rope_settings"):
-                continue
-            for length in case.get("lengths", [None]):
-                yield _turned(rope, attention, length)
+            if attention is not None and hasattr(attention, "rope_settings"):
+                for length in case.get("lengths", [None]):
+                    turn = _turn(rope, attention.rope_settings, length)
+                    yield attention.layer_idx, length, turn
 
     return read
 
 
-def _turned(rope: Any, attention: Any, length: int | None) -> Turned:
-    """Return the rotation of an attention if the context is ``length``."""
-    settings = attention.rope_settings
+def _turn(rope: Any, settings: Any, length: int | None) -> Turn | None:
+    """Return the rotation of an attention if the context is ``length``, or None if it has none."""
     if settings is None:
-        return Turned(attention.layer_idx)
+        return None
     settings.override_max_position_embeddings = length
     rotation = rope.RoPE("cpu", settings)
     layout = {1: "interleaved", 2: "half", 3: "nanochat"}[int(settings.rope_style)]
-    return Turned(
-        attention.layer_idx,
-        rotation.inv_freq.double().numpy(),
-        float(rotation.attn_factor),
-        layout,
-        length,
-    )
+    return Turn(rotation.inv_freq.double().numpy(), float(rotation.attn_factor), layout)
 
 
 if __name__ == "__main__":
-    sys.exit(run(__doc__, "engines_exllamav3", reader))
+    sys.exit(model_tool(__doc__, "engines_exllamav3", reader))

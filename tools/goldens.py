@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from itertools import groupby
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -41,17 +42,42 @@ from tools.registry import registry
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden"
 PRESETS = Path(__file__).parents[1] / "posenc_cli" / "configs" / "presets"
 
+
+class Late:
+    """A package that is imported at its first use: most goldens need only some of them."""
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module(self.package), name)
+
+
+mpmath, torch, transformers = Late("mpmath"), Late("torch"), Late("transformers")
+positional_encodings = Late("positional_encodings.torch_encodings")
+rotary_embedding_torch = Late("rotary_embedding_torch")
+
 Statement = dict[str, Any]
 Arrays = Mapping[str, Any]
 Generator = Callable[[Statement, Arrays], Arrays]
 
-REPOSITORY = "no package holds the repository that is its source"
 OLD = "the package that holds its source does not run on Python 3.11"
 RECORDED: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            *("cape", "fire_arithmetic", "kerple", "mrope_xd_hunyuan", "rel_sin_transformer_xl"),
+            *("resized_dinov2", "rope3d_cogvideox", "rope3d_hunyuan_video", "rope3d_wan"),
+            *("rope_clipped_cope", "rope_liere", "rope_mixed_vit", "rope_ntk_static_author_alpha4"),
+            *("rope_resonance", "shape", "sin2d_mae_d64_g14_cls0", "sin2d_mae_grid_5x7_d16"),
+            "timestep_diffusers",
+        ),
+        "no package holds the repository that is its source",
+    ),
+    **dict.fromkeys(
+        ("sin_fairseq_d64_pad1", "sin_t2t_d64_min1_max10000_start0", "sin_t2t_nd"), OLD
+    ),
     "config_diffusers": "diffusers, its source, is not among the extra's packages",
-    "cape": REPOSITORY,
     "conventions": "tools/conventions.py makes it, in an environment for each framework",
-    "fire_arithmetic": REPOSITORY,
     "gguf_architectures": "tools/llama_cpp.py makes it of llama.cpp's source, by g++",
     "gguf_forms": "the package that writes it is not among the extra's",
     "engines": "tools/mlx_layers.py makes it of the wheel of mlx-lm",
@@ -65,30 +91,11 @@ RECORDED: Mapping[str, str] = {
     "engines_vllm": "tools/vllm_layers.py makes it of the wheel of vLLM",
     "gguf_llama_cpp": "its source needs transformers 4.57, and llama.cpp's converter",
     "gguf_rotations": "the lines of its source were compiled alone, by gcc",
-    "kerple": REPOSITORY,
     "llama_cpp_files": "tools/llama_cpp_converter.py makes it of llama.cpp's source",
     "llama_cpp_converter": "its source needs transformers 4.57, and llama.cpp's converter",
-    "mrope_xd_hunyuan": REPOSITORY,
     "position_ids": "tools/position_ids.py makes it of transformers' classes",
-    "rel_sin_transformer_xl": REPOSITORY,
-    "resized_dinov2": REPOSITORY,
-    "rope3d_cogvideox": REPOSITORY,
-    "rope3d_hunyuan_video": REPOSITORY,
-    "rope3d_wan": REPOSITORY,
-    "rope_clipped_cope": REPOSITORY,
-    "rope_liere": REPOSITORY,
-    "rope_mixed_vit": REPOSITORY,
-    "rope_ntk_static_author_alpha4": REPOSITORY,
-    "rope_resonance": REPOSITORY,
     "runtimes": "its sources need a CUDA build (vLLM), and transformers 4.50 beside 5.23",
     "sandwich_nemo": "the lines of its source were run without the class, which needs a GPU",
-    "shape": REPOSITORY,
-    "sin2d_mae_d64_g14_cls0": REPOSITORY,
-    "sin2d_mae_grid_5x7_d16": REPOSITORY,
-    "sin_fairseq_d64_pad1": OLD,
-    "sin_t2t_d64_min1_max10000_start0": OLD,
-    "sin_t2t_nd": OLD,
-    "timestep_diffusers": REPOSITORY,
 }
 """The goldens that no code here makes, and the reasons."""
 
@@ -129,8 +136,6 @@ def named_objects(statement: Statement) -> list[Any]:
 
 def tensor(values: Any, dtype: str | None = None) -> Any:
     """Return an array as a new tensor."""
-    import torch
-
     copied = torch.from_numpy(np.array(values))
     return copied if dtype is None else copied.to(getattr(torch, dtype))
 
@@ -206,8 +211,6 @@ def gptj(_statement: Statement, stored: Arrays) -> Arrays:
 
 def bloom(statement: Statement, stored: Arrays) -> Arrays:
     """Return BLOOM's slopes and biases, also for padded texts and in bfloat16."""
-    import torch
-
     build, slopes = (
         models(f"bloom.modeling_bloom.{name}")
         for name in ("build_alibi_tensor", "_get_alibi_slopes")
@@ -223,21 +226,16 @@ def bloom(statement: Statement, stored: Arrays) -> Arrays:
 
 def mpt(statement: Statement, _stored: Arrays) -> Arrays:
     """Return MPT's biases for the heads and the alibi_bias_max in the names of the arrays."""
-    build, seq, made = (
-        models("mpt.modeling_mpt.build_mpt_alibi_tensor"),
-        statement["params"]["seq"],
-        {},
-    )
+    build = models("mpt.modeling_mpt.build_mpt_alibi_tensor")
+    made = {}
     for name in statement["arrays"]:
-        heads, _, largest = name.removeprefix("alibi_h").partition("_max")
-        made[name] = build(int(heads), seq, alibi_bias_max=int(largest or 8))
+        heads, _, most = name.removeprefix("alibi_h").partition("_max")
+        made[name] = build(int(heads), statement["params"]["seq"], alibi_bias_max=int(most or 8))
     return made
 
 
 def t5_bias(statement: Statement, stored: Arrays) -> Arrays:
     """Return T5's biases of encoder and decoder: of all queries, and of one after 299 others."""
-    import torch
-
     params, made = statement["params"], {}
     config = models("t5.configuration_t5.T5Config")(
         num_heads=params["heads"],
@@ -257,8 +255,6 @@ def t5_bias(statement: Statement, stored: Arrays) -> Arrays:
 
 def window_bias(statement: Statement, stored: Arrays) -> Arrays:
     """Return the biases that Swin and BEiT gather from a table, for windows of several sizes."""
-    import torch
-
     made = {}
     for name, (rows, columns) in statement["params"]["windows"].items():
         tables = {peer: tensor(stored[f"x_{peer}_{name}"]) for peer in ("swin", "beit")}
@@ -287,8 +283,6 @@ def window_index(statement: Statement, _stored: Arrays) -> Arrays:
 
 def window_networks(statement: Statement, stored: Arrays) -> Arrays:
     """Return the bias of Swin V2's network: the scores of queries and keys that are zero."""
-    import torch
-
     made = {}
     for name, case in statement["params"]["cases"].items():
         parts = {part: tensor(stored[f"x_{name}:{part}"]) for part in _NETWORK}
@@ -341,8 +335,6 @@ def t5_bucket(statement: Statement, stored: Arrays) -> Arrays:
 
 def _exact_t5(offset: int, *, both: bool, num_buckets: int, max_distance: int) -> int:
     """Return T5's bucket, with logarithms of 60 digits."""
-    import mpmath
-
     half = num_buckets // 2 if both else num_buckets
     side = half if both and offset > 0 else 0
     distance = abs(offset) if both else max(-offset, 0)
@@ -385,8 +377,6 @@ def deberta_buckets(statement: Statement, stored: Arrays) -> Arrays:
 
 def _exact_deberta(offset: int, size: int, far: int) -> int:
     """Return DeBERTa's bucket, with logarithms of 60 digits."""
-    import mpmath
-
     near, distance = size // 2, abs(offset)
     if distance <= near:
         return offset
@@ -398,9 +388,6 @@ def _exact_deberta(offset: int, size: int, far: int) -> int:
 
 def shaw(statement: Statement, stored: Arrays) -> Arrays:
     """Return three models' clipped offsets: the rows that they use, and queries' scores."""
-    from types import SimpleNamespace
-
-    import torch
 
     def indexed(module: Any, name: str) -> Any:
         """Return a module whose rows hold their own index."""
@@ -434,13 +421,10 @@ def shaw(statement: Statement, stored: Arrays) -> Arrays:
 
 def xpos_scales(statement: Statement, _stored: Arrays) -> Arrays:
     """Return rotary-embedding-torch's amplitudes, for the sizes in the names of the arrays."""
-    import torch
-    from rotary_embedding_torch import RotaryEmbedding
-
     made = {}
     for name in statement["arrays"]:
         dim, count = map(int, name.removeprefix("scale_d").split("_n"))
-        rotary = RotaryEmbedding(dim, use_xpos=True, cache_if_possible=False)
+        rotary = rotary_embedding_torch.RotaryEmbedding(dim, use_xpos=True, cache_if_possible=False)
         made[name] = rotary.get_scale(torch.arange(count))
     return made
 
@@ -481,8 +465,6 @@ def sinusoids(statement: Statement, stored: Arrays) -> Arrays:
 
 def xlnet(statement: Statement, _stored: Arrays) -> Arrays:
     """Return XLNet's rows of relative positions."""
-    from types import SimpleNamespace
-
     model = models("xlnet.modeling_xlnet.XLNetModel")
     params = statement["params"]
     config = SimpleNamespace(
@@ -498,8 +480,6 @@ def xlnet(statement: Statement, _stored: Arrays) -> Arrays:
 
 def detr(_statement: Statement, stored: Arrays) -> Arrays:
     """Return DETR's rows of a grid: plain, normalized, and with a mask."""
-    import torch
-
     embedding = models("detr.modeling_detr.DetrSinePositionEmbedding")
     shape, cpu, mask = torch.Size((1, 1, 5, 7)), torch.device("cpu"), tensor(stored["mask"])[None]
     kinds = {
@@ -529,8 +509,6 @@ def resized(statement: Statement, stored: Arrays) -> Arrays:
 
 def _resized(peer: str, case: Statement, table: Any) -> Any:
     """Return a table of (rows, d), resized."""
-    import torch
-
     old, new, method = case["from"], case["to"], case["method"]
     if "timm" in peer:
         from timm.layers.pos_embed import resample_abs_pos_embed
@@ -551,9 +529,6 @@ def _resized(peer: str, case: Statement, table: Any) -> Any:
 
 
 def _resized_by_model(model: Any, old: Sequence[int], new: Sequence[int], table: Any) -> Any:
-    from types import SimpleNamespace
-
-    import torch
 
     if len(old) == 1:  # the offsets of one query to all keys, and of all queries to one key
         size = (new[0] + 1) // 2
@@ -578,16 +553,13 @@ def grids(statement: Statement, _stored: Arrays) -> Arrays:
 
 
 def _grid(peer: str, sides: list[int], dim: int, cls: list[str]) -> Any:
-    import torch
 
     if peer.startswith("timm"):
         from timm.layers.pos_embed_sincos import build_sincos2d_pos_embed
 
         return build_sincos2d_pos_embed(sides, dim)
     if peer.startswith("positional-encodings"):
-        from positional_encodings import torch_encodings
-
-        encoding = getattr(torch_encodings, f"PositionalEncoding{len(sides)}D")(dim)
+        encoding = getattr(positional_encodings, f"PositionalEncoding{len(sides)}D")(dim)
         return encoding(torch.zeros(1, *sides, dim))[0].reshape(-1, dim)
     build = models("vit_mae.modeling_vit_mae.build_2d_sinusoidal_position_embedding")
     return build(*sides, dim, cls_token=bool(cls))
@@ -595,12 +567,9 @@ def _grid(peer: str, sides: list[int], dim: int, cls: list[str]) -> Any:
 
 def penc(statement: Statement, stored: Arrays) -> Arrays:
     """Return one table of positional-encodings."""
-    import torch
-    from positional_encodings import torch_encodings
-
     params = statement["params"]
     sides = params.get("grid") or [int(stored["positions"].max()) + 1]
-    encoding = getattr(torch_encodings, f"PositionalEncoding{len(sides)}D")(params["channels"])
+    encoding = getattr(positional_encodings, f"PositionalEncoding{len(sides)}D")(params["channels"])
     table = encoding(torch.zeros(1, *sides, params["channels"]))[0]
     return {
         "table": table[tensor(stored["positions"], "int64")] if "positions" in stored else table
@@ -617,8 +586,6 @@ def _cells(rows: int, columns: int) -> Any:
 
 def dinov3(statement: Statement, stored: Arrays) -> Arrays:
     """Return DINOv3's patches, after a class token and four registers."""
-    import torch
-
     rotary, turn = named_objects(statement)
     module = rotary(_config(statement)).eval()
     made = {"inv_freq": module.inv_freq}
@@ -632,8 +599,6 @@ def dinov3(statement: Statement, stored: Arrays) -> Arrays:
 
 def real_coordinates(statement: Statement, _stored: Arrays) -> Arrays:
     """Return fractional coordinates: DINOv3's in training, and Qwen3-Omni's times."""
-    import torch
-
     params = statement["params"]
     path = "dinov3_vit.modeling_dinov3_vit."
     module = models(f"{path}DINOv3ViTRopePositionEmbedding")(_config(params["dinov3"])).train()
@@ -702,8 +667,6 @@ _HALVES: Mapping[str, tuple[str, dict[str, Any]]] = {
 
 def halves(statement: Statement, stored: Arrays) -> Arrays:
     """Return rotations computed in half precision, as bit patterns."""
-    import torch
-
     made: dict[str, Any] = {}
     positions = tensor(stored["positions"])[None]
     for name, case in statement["cases"].items():
@@ -732,8 +695,6 @@ def halves(statement: Statement, stored: Arrays) -> Arrays:
 
 def truth(statement: Statement, stored: Arrays) -> Arrays:
     """Return cosines and sines by mpmath, rounded once to float64 and once to float32."""
-    import mpmath
-
     dim, made = statement["params"]["d"], {}
     with mpmath.workdps(90):
         theta = mpmath.mpf(statement["params"]["theta"])
@@ -753,21 +714,19 @@ def truth(statement: Statement, stored: Arrays) -> Arrays:
 
 def configured(config: Statement) -> Any:
     """Return the configuration that transformers makes of a config.json."""
-    from transformers import CONFIG_MAPPING
-
-    return CONFIG_MAPPING[config["model_type"]].from_dict(copy.deepcopy(config))  # it fills them in
+    return transformers.CONFIG_MAPPING[config["model_type"]].from_dict(
+        copy.deepcopy(config)
+    )  # it fills them in
 
 
 def modeling_of(config: Any) -> Any:
     """Return the module of a configuration's model."""
-    from transformers import MODEL_MAPPING
-
     try:
         return importlib.import_module(
             type(config).__module__.replace("configuration_", "modeling_")
         )
     except ModuleNotFoundError:
-        return inspect.getmodule(MODEL_MAPPING[type(config)])
+        return inspect.getmodule(transformers.MODEL_MAPPING[type(config)])
 
 
 def rotary_module(config: Any) -> Any:
@@ -796,8 +755,6 @@ def frequencies(config: Any) -> dict[str, tuple[Any, Any]]:
 
 def layout(config: Any) -> str:
     """Return the column that rotates with the second one: 0, or the one in the other half."""
-    import torch
-
     rotary, functions = rotary_module(config), vars(modeling_of(config))
     names = ["apply_rotary_pos_emb_interleave"] * getattr(config, "rope_interleave", True)
     turn = next(
@@ -862,8 +819,6 @@ def config_plans(statement: Statement, _stored: Arrays) -> Arrays:
 
 def frequencies_at(config: Any, kind: str, length: int) -> tuple[Any, Any]:
     """Return the frequencies and attention scaling of a layer type at a sequence length."""
-    import torch
-
     rotary = rotary_module(config)
     prefix = f"{kind}_" if kind and hasattr(rotary, f"{kind}_inv_freq") else ""
     if getattr(rotary, f"{prefix}rope_type", None) == "dynamic" or "dynamic" in str(
@@ -893,9 +848,6 @@ def architectures(statement: Statement, _stored: Arrays) -> Arrays:
 
 def checkpoint_tensors(statement: Statement, _stored: Arrays) -> Arrays:
     """Return the shape of each tensor that models of transformers save, by its name."""
-    import torch
-    import transformers
-
     for case in statement["cases"]:
         config = getattr(transformers, f"{case['model']}Config")(**case["config"])
         with torch.device("meta"):
@@ -907,14 +859,15 @@ def checkpoint_tensors(statement: Statement, _stored: Arrays) -> Arrays:
 def layer_types(statement: Statement, _stored: Arrays) -> Arrays:
     """Return the layer types of configurations that state at most the number of layers."""
     from huggingface_hub.errors import StrictDataclassError
-    from transformers import CONFIG_MAPPING
 
     statement["cases"] = []
     for family in filter(None, map(families.rotary, sorted(families.names()))):
         for count in (None, 1, 2, 7, 12):
             keys = {} if count is None else {"num_hidden_layers": count}
             try:
-                types = getattr(CONFIG_MAPPING[family.model_type](**keys), "layer_types", None)
+                types = getattr(
+                    transformers.CONFIG_MAPPING[family.model_type](**keys), "layer_types", None
+                )
             except StrictDataclassError:  # some refuse so few layers
                 continue
             runs = [[name, len(list(run))] for name, run in groupby(types or ())]
@@ -934,8 +887,6 @@ _SCORE_KEYS = (
 
 def config_scores(statement: Statement, _stored: Arrays) -> Arrays:
     """Return the scale and the cap of each family's scores, from models on the meta device."""
-    from transformers import CONFIG_MAPPING
-
     statement["cases"], statement["not_built"] = [], []
     for family in filter(None, map(families.rotary, sorted(families.names()))):
         usual = _shallow(family.model_type, {})
@@ -943,7 +894,7 @@ def config_scores(statement: Statement, _stored: Arrays) -> Arrays:
         if usual is None or attention is None:
             statement["not_built"].append(family.model_type)
             continue
-        known = CONFIG_MAPPING[family.model_type]()
+        known = transformers.CONFIG_MAPPING[family.model_type]()
         changes = [keys for keys in _SCORE_KEYS if hasattr(known, next(iter(keys)))]
         for keys in ({}, *changes):
             built = _attention(_shallow(family.model_type, keys))
@@ -964,9 +915,6 @@ def config_scores(statement: Statement, _stored: Arrays) -> Arrays:
 
 def config_layer_bases(statement: Statement, _stored: Arrays) -> Arrays:
     """Return the angles and amplitudes of each layer of a small model at position 1."""
-    import torch
-    from transformers import AutoModel
-
     made: dict[str, Any] = {}
     for case in statement["cases"]:
         config = {**statement["sizes"], **case["config"]}
@@ -976,7 +924,7 @@ def config_layer_bases(statement: Statement, _stored: Arrays) -> Arrays:
             given[layer] = named.get("position_embeddings")
 
         with torch.no_grad():
-            model = AutoModel.from_config(configured(config))
+            model = transformers.AutoModel.from_config(configured(config))
             for layer in model.layers:
                 layer.register_forward_pre_hook(note, with_kwargs=True)
             model(torch.zeros(1, 2, dtype=torch.long))
@@ -1001,9 +949,7 @@ def config_layer_bases(statement: Statement, _stored: Arrays) -> Arrays:
 
 def _shallow(model_type: str, keys: Mapping[str, Any]) -> Any:
     """Return a configuration of a type with few layers, or with as many as it has by default."""
-    from transformers import CONFIG_MAPPING
-
-    usual = CONFIG_MAPPING[model_type](**keys)
+    usual = transformers.CONFIG_MAPPING[model_type](**keys)
     count = getattr(usual, "num_hidden_layers", None) or 0
     listed = {
         key: value[:4]
@@ -1011,7 +957,7 @@ def _shallow(model_type: str, keys: Mapping[str, Any]) -> Any:
         if isinstance(value, list) and len(value) == count
     }
     try:
-        shallow = CONFIG_MAPPING[model_type](**keys, **listed, num_hidden_layers=4)
+        shallow = transformers.CONFIG_MAPPING[model_type](**keys, **listed, num_hidden_layers=4)
     except Exception:  # its classes raise what they like
         return usual
     return shallow if _attention(shallow) is not None else usual
@@ -1030,10 +976,7 @@ def _has_scale(module: Any) -> bool:
 
 def _modules(config: Any) -> Iterator[Any]:
     """Yield the modules of a configuration's model, or else those of its file that take one."""
-    import torch
-    from transformers import AutoModel, AutoModelForCausalLM
-
-    for class_ in (AutoModel, AutoModelForCausalLM):
+    for class_ in (transformers.AutoModel, transformers.AutoModelForCausalLM):
         try:
             with torch.device("meta"):
                 yield from class_.from_config(config).modules()
@@ -1104,10 +1047,8 @@ def config_containers(statement: Statement, _stored: Arrays) -> Arrays:
 
 def config_defaults(statement: Statement, _stored: Arrays) -> Arrays:
     """Return the values of configurations without keys."""
-    from transformers import CONFIG_MAPPING
-
     for model_type, keys in statement["defaults"].items():
-        config = CONFIG_MAPPING[model_type]()
+        config = transformers.CONFIG_MAPPING[model_type]()
         keys.update({key: getattr(config, key, None) for key in keys})
     return {}
 
@@ -1146,7 +1087,6 @@ def _ending(modeling: Any, ending: str) -> Any:
 
 
 def _rows(case: Statement, modeling: Any, _config: Any) -> Any:
-    import torch
 
     width = ("d_model", "hidden_size", "emb_dim", "n_embd")
     dim = next(case["config"][key] for key in width if key in case["config"])
@@ -1165,7 +1105,6 @@ def _rows(case: Statement, modeling: Any, _config: Any) -> Any:
 
 
 def _buckets(case: Statement, modeling: Any, config: Any) -> Any:
-    import torch
 
     attention = next(
         class_ for class_ in vars(modeling).values() if hasattr(class_, "_relative_position_bucket")
@@ -1180,7 +1119,6 @@ def _buckets(case: Statement, modeling: Any, config: Any) -> Any:
 
 
 def _bias(_case: Statement, modeling: Any, config: Any) -> Any:
-    import torch
 
     if hasattr(modeling, "build_alibi_tensor"):
         return modeling.build_alibi_tensor(torch.ones(1, 12), config.n_head, torch.float32)[:, 0]
@@ -1189,8 +1127,6 @@ def _bias(_case: Statement, modeling: Any, config: Any) -> Any:
 
 def _learned(case: Statement, modeling: Any, config: Any) -> Any:
     """Return the rows of its table that a model looks up for 12 tokens."""
-    import torch
-
     table, tokens = _ending(modeling, "LearnedPositionalEmbedding"), torch.full((1, 12), 7)
     lookup = torch.nn.functional.embedding
     with mock.patch("torch.nn.functional.embedding", side_effect=lookup) as looked_up:
@@ -1216,7 +1152,6 @@ def _sin_cos(_case: Statement, modeling: Any, config: Any) -> Any:
 
 
 def _axial(_case: Statement, modeling: Any, config: Any) -> Any:
-    import torch
 
     if config.model_type == "dinov3_vit":
         module = modeling.DINOv3ViTRopePositionEmbedding(config).eval()
@@ -1334,8 +1269,6 @@ def generator_of(name: str) -> Generator | None:
 
 def plain(values: Any, dtype: Any) -> Any:
     """Return the values of a peer as an array of a number format."""
-    import torch
-
     if isinstance(values, torch.Tensor):
         values = values.detach()
         values = (values.float() if values.dtype == torch.bfloat16 else values).numpy()

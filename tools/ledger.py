@@ -144,60 +144,63 @@ class Lower(OfRows):
     other: Row
     times: int
 
+    def numbers(self, results: Results, row: Row) -> Sequence[float]:
+        """Return the compared number of each seed of a row."""
+        return results.lasts(row, self.times)
+
+    def side(self, difference: Estimate) -> Verdict:
+        """Return the verdict for the difference between the rows."""
+        return _side(difference, 0.0)
+
+    def words(self, pair: str) -> str:
+        """Return the numbers of both rows as text."""
+        return f"{pair} nats at {self.times}×"
+
     def _judged(self, results: Results) -> tuple[str, Verdict]:
-        mine, others = (results.lasts(row, self.times) for row in self.rows)
-        words = _pair(self.rows, [fmean(mine), fmean(others)], self.times)
+        mine, others = (self.numbers(results, row) for row in self.rows)
         difference = paired_difference(mine, others)
-        return f"{words}, {_signed(difference)}", _side(difference, 0.0)
+        words = self.words(_pair(self.rows, [fmean(mine), fmean(others)]))
+        return f"{words}, {_signed(difference)}", self.side(difference)
 
 
 class Alike(Lower):
     """Whether two rows differ by less than seeds of models of this size do."""
 
-    def _judged(self, results: Results) -> tuple[str, Verdict]:
-        mine, others = (results.lasts(row, self.times) for row in self.rows)
-        words = _pair(self.rows, [fmean(mine), fmean(others)], self.times)
-        difference = paired_difference(mine, others)
+    def side(self, difference: Estimate) -> Verdict:
+        """Return agreement if the whole interval is tolerated, disagreement if none of it is."""
         low, high = _interval(difference)
         if low > -TOLERATED and high < TOLERATED:
-            verdict = Verdict.AGREE
-        elif low > TOLERATED or high < -TOLERATED:
-            verdict = Verdict.DISAGREE
-        else:
-            verdict = Verdict.UNSEEN
-        return f"{words}, {_signed(difference)}", verdict
+            return Verdict.AGREE
+        return Verdict.DISAGREE if low > TOLERATED or high < -TOLERATED else Verdict.UNSEEN
 
 
 class RisesLess(Lower):
     """Whether the loss of one row increases less with length than that of another."""
 
-    def _judged(self, results: Results) -> tuple[str, Verdict]:
-        mine, others = (
-            [
-                later - first
-                for later, first in zip(
-                    results.lasts(row, self.times), results.lasts(row, 1), strict=True
-                )
-            ]
-            for row in self.rows
-        )
-        difference = paired_difference(mine, others)
-        words = _pair(self.rows, [fmean(mine), fmean(others)], self.times)
-        return f"loss increase: {words}, {_signed(difference)}", _side(difference, 0.0)
+    def numbers(self, results: Results, row: Row) -> Sequence[float]:
+        """Return the increase of the loss of each seed of a row."""
+        pairs = zip(results.lasts(row, self.times), results.lasts(row, 1), strict=True)
+        return [later - first for later, first in pairs]
+
+    def words(self, pair: str) -> str:
+        """Return the increases of both rows as text."""
+        return f"loss increase: {super().words(pair)}"
 
 
-class MoreRight(OfRows):
+class MoreRight(Lower):
     """Whether one row gives more right answers than another at a length of a task."""
 
-    row: Row
-    other: Row
-    times: int
+    def numbers(self, results: Results, row: Row) -> Sequence[float]:
+        """Return the share of right answers of each seed of a row."""
+        return results.shares(row, self.times)
 
-    def _judged(self, results: Results) -> tuple[str, Verdict]:
-        mine, others = (results.shares(row, self.times) for row in self.rows)
-        words = _pair(self.rows, [fmean(mine), fmean(others)], self.times, "right")
-        more = _signed(paired_difference(mine, others))
-        return f"{words}, {more}", _side(paired_difference(others, mine), 0.0)
+    def side(self, difference: Estimate) -> Verdict:
+        """Return agreement if the difference is above 0."""
+        return _opposite(_side(difference, 0.0))
+
+    def words(self, pair: str) -> str:
+        """Return the shares of both rows as text."""
+        return f"{pair} right at {self.times}×"
 
 
 class Right(OfRows):
@@ -211,15 +214,11 @@ class Right(OfRows):
     def _judged(self, results: Results) -> tuple[str, Verdict]:
         found = Estimate.of(results.shares(self.row, self.times))
         low, high = _interval(found)
-        if low >= self.share:
-            verdict = Verdict.AGREE if self.more else Verdict.DISAGREE
-        elif high < self.share:
-            verdict = Verdict.DISAGREE if self.more else Verdict.AGREE
-        else:
-            verdict = Verdict.UNSEEN
+        reached = Verdict.AGREE if low >= self.share else Verdict.DISAGREE
+        verdict = Verdict.UNSEEN if low < self.share <= high else reached
         share = f"{found.mean:.2f} ±{found.half:.2f}"
         words = f"{_name(self.row)}: {share} right at {self.times}×"
-        return words, verdict
+        return words, verdict if self.more else _opposite(verdict)
 
 
 class Value(Ground):
@@ -331,12 +330,12 @@ def _name(row: Row) -> str:
     return row.encoding if row.stretch == "none" else f"{row.encoding}, {row.stretch}"
 
 
-def _pair(rows: Sequence[Row], means: Sequence[float], times: int, unit: str = "nats") -> str:
+def _pair(rows: Sequence[Row], means: Sequence[float]) -> str:
     names = [_name(row) for row in rows]
     if names[0] == names[1]:  # of two runs
         names = [f"{name} ({row.run})" for name, row in zip(names, rows, strict=True)]
     pairs = zip(names, means, strict=True)
-    return ", ".join(f"{name} {mean:.2f}" for name, mean in pairs) + f" {unit} at {times}×"
+    return ", ".join(f"{name} {mean:.2f}" for name, mean in pairs)
 
 
 def _interval(estimate: Estimate) -> tuple[float, float]:
@@ -502,18 +501,6 @@ PARTS: dict[str, Callable[[], str]] = {
 """The parts that tools/pages.py writes into docs/ledger.md."""
 
 
-def _runs() -> Mapping[str, Run]:
-    from tools.claims import RUNS
-
-    return RUNS
-
-
-def _claims() -> tuple[Claim, ...]:
-    from tools.claims import CLAIMS
-
-    return CLAIMS
-
-
 def _table_row(claim: Claim, results: Results) -> str:
     commands = dict.fromkeys(text for each in claim.evidence for text in each.commands)
     numbers = [each.judged(results)[0] for each in claim.evidence]
@@ -526,6 +513,18 @@ def _table_row(claim: Claim, results: Results) -> str:
         f"**{claim.verdict(results)}**",
     ]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _runs() -> Mapping[str, Run]:
+    from tools.claims import RUNS
+
+    return RUNS
+
+
+def _claims() -> tuple[Claim, ...]:
+    from tools.claims import CLAIMS
+
+    return CLAIMS
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -46,7 +46,8 @@ ROWS = {
     "positions": "-m llama-3-8b --text {n}",
     "extrapolate": "-s rope --train {n}",
 }
-_LIMITED = f'ulimit -t {MOST_SECONDS}; ulimit -d {MOST_BYTES >> 10}; exec "$@"'
+_LIMITS = f'ulimit -t {MOST_SECONDS}; ulimit -d {MOST_BYTES >> 10}; exec "$@"'
+_LIMITED = ("bash", "-c", _LIMITS, "bash")
 _FUNCTIONS = """\
 import numpy as np
 
@@ -77,17 +78,7 @@ def outcome(command: str, length: int) -> tuple[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "rotate.py").write_text(_FUNCTIONS, "utf-8")
         running = subprocess.Popen(
-            [
-                "bash",
-                "-c",
-                _LIMITED,
-                "bash",
-                sys.executable,
-                "-m",
-                "posenc_cli",
-                command,
-                *arguments,
-            ],
+            [*_LIMITED, sys.executable, "-m", "posenc_cli", command, *arguments],
             cwd=folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -21,12 +21,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tools.engine_layers import finish
 from tools.goldens import laid_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "gguf_architectures.json"
 
 _SIZES = {
     "context_length": 4096,
@@ -469,6 +468,18 @@ class Source:
         )
         return "\n".join([*parts, _MAIN])
 
+    def lineage(self, name: str) -> Iterator[str]:
+        """Yield a class and the classes that it inherits from."""
+        yield name
+        while name in self.parents:
+            name = self.parents[name]
+            yield name
+
+    def loader_of(self, name: str) -> str:
+        """Return the function of a class that loads tensors; empty if it has none of its own."""
+        beginning = f"void {name}::load_arch_tensors("
+        return next(filter(None, (_function(text, beginning) for text in self.models.values())), "")
+
     def answers(self) -> Iterator[list[str]]:
         """Yield the program's answer for each architecture and state, in order."""
         with tempfile.TemporaryDirectory() as place:
@@ -477,26 +488,17 @@ class Source:
                 (folder / name).write_text(text, "utf-8")
             for name in ("llama-arch.h", "llama-hparams.h"):
                 (folder / name).write_text((self.folder / name).read_text("utf-8"), "utf-8")
-            (folder / "it.cpp").write_text(self.program(), "utf-8")
-            subprocess.run(
-                [
-                    "g++",
-                    "-std=c++17",
-                    "-w",
-                    f"-I{folder}",
-                    str(folder / "it.cpp"),
-                    "-o",
-                    place + "/it",
-                ],
-                check=True,
-            )
+            source, program = folder / "it.cpp", folder / "it"
+            source.write_text(self.program(), "utf-8")
+            command = ["g++", "-std=c++17", "-w", f"-I{folder}", str(source), "-o", str(program)]
+            subprocess.run(command, check=True)
             lines = [
                 " ".join([name, *(_words(key, value) for key, value in keys.items())])
                 for name in self.classes
                 for keys in ({**probe, **FURTHER.get(name, {})} for probe in PROBES.values())
             ]
             done = subprocess.run(
-                [place + "/it"], input="\n".join(lines), capture_output=True, text=True, check=True
+                [program], input="\n".join(lines), capture_output=True, text=True, check=True
             )
         return (line.split("\t") for line in done.stdout.splitlines())
 
@@ -547,21 +549,7 @@ def graph_facts(source: Source, name: str) -> dict[str, Any]:
     ):
         graph = inherited[1]
     drawn = next((text for text in source.models.values() if f"{graph}::graph" in text), "")
-    loading = made
-    while (
-        not (
-            loaded := next(
-                (
-                    function
-                    for text in source.models.values()
-                    if (function := _function(text, f"void {loading}::load_arch_tensors("))
-                ),
-                "",
-            )
-        )
-        and loading in source.parents
-    ):
-        loading = source.parents[loading]
+    loaded = next(filter(None, map(source.loader_of, source.lineage(made))), "")
     calls = [
         (call, arguments)
         for call, arguments in _arguments(drawn)
@@ -636,12 +624,7 @@ def main() -> int:
     options = parser.parse_args()
     cases = list(facts(Source(options.folder)))
     text = laid_out({**_STATEMENT, "probes": PROBES, "cases": cases})
-    if options.check:
-        same = GOLDEN.read_text("utf-8") == text
-        print("the same" if same else "differs")
-        return int(not same)
-    GOLDEN.write_text(text, "utf-8")
-    return 0
+    return finish({f"{_STATEMENT['name']}.json": text.encode()}, check=options.check)
 
 
 if __name__ == "__main__":

@@ -85,4 +85,4 @@ def remade(folder: str, only: str) -> dict[str, bytes]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, "llama.cpp's source", remade))
+    sys.exit(main(__doc__, remade))

@@ -204,22 +204,21 @@ def program_helps() -> dict[str, str]:
 
 def main(check: bool) -> int:
     """Write the pages, or give status 1 where that would change a file."""
-    texts = manuals()
-    for file, shown in ((Path(path), shown) for path, shown in program_helps().items()):
-        if not file.exists() or file.read_text(encoding="utf-8") != shown:
-            if check:
-                print(f"{file.name}: is out of date; run make format", file=sys.stderr)
-                return 1
-            file.write_text(shown, encoding="utf-8")
-    files = {file.name: file.read_text() for file in FOLDER.glob("*")}
-    if check and files != texts:
-        print("man/: the pages are out of date; run make format", file=sys.stderr)
-        return 1
+    wanted = {Path(path): text for path, text in program_helps().items()}
+    wanted |= {FOLDER / name: text for name, text in manuals().items()}
+    files = {*wanted, *FOLDER.glob("*")}
+    there = {path: path.read_text("utf-8") for path in files if path.exists()}
+    stale = {path for path in files if there.get(path) != wanted.get(path)}
+    if check:
+        for path in sorted(stale):
+            print(f"{path.name}: is out of date; run make format", file=sys.stderr)
+        return int(bool(stale))
     FOLDER.mkdir(exist_ok=True)
-    for name in files.keys() - texts.keys():
-        (FOLDER / name).unlink()
-    for name, text in texts.items():
-        (FOLDER / name).write_text(text)
+    for path in stale:
+        if path in wanted:
+            path.write_text(wanted[path], "utf-8")
+        else:
+            path.unlink()
     return 0
 
 

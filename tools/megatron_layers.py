@@ -15,15 +15,15 @@ import ast
 import importlib
 import sys
 from dataclasses import make_dataclass
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tools.engine_layers import Build, Turn, main, remade, turn_of
+from tools.engine_layers import Build, Turn, layer_tool, turn_of
 from tools.stand_ins import Finder, StandIn
 
-GOLDEN = "engines_megatron"
-ENGINE = "megatron-bridge"
+if TYPE_CHECKING:
+    from pathlib import Path
+
 BRIDGES = {
     "llama": "llama.llama_bridge:LlamaBridge",
     "qwen2": "qwen.qwen2_bridge:Qwen2Bridge",
@@ -118,10 +118,4 @@ def install(folder: Path) -> Build:
 
 
 if __name__ == "__main__":
-    sys.exit(
-        main(
-            __doc__,
-            "the folder of megatron/bridge and megatron/core",
-            lambda place, only: remade(GOLDEN, ENGINE, install(Path(place)), only),
-        )
-    )
+    sys.exit(layer_tool(__doc__, "engines_megatron", install, "megatron-bridge"))

@@ -15,14 +15,15 @@ import os
 import re
 import sys
 import types
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tools.engine_layers import Build, Turn, main, remade, turn_of
+from tools.engine_layers import Build, Turn, layer_tool, turn_of
 
-GOLDEN = "engines"
+if TYPE_CHECKING:
+    from pathlib import Path
+
 RENAMED = {"mistral": "llama", "qwen2_5_vl": "qwen2_vl"}
 """The module of model types without one of their own, from the table in its utils."""
 
@@ -133,10 +134,4 @@ def width_of(attention: Any, rotation: Any) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(
-        main(
-            __doc__,
-            "the unpacked wheel of mlx-lm",
-            lambda place, only: remade(GOLDEN, "mlx-lm", install(Path(place)), only),
-        )
-    )
+    sys.exit(layer_tool(__doc__, "engines", install, "mlx-lm"))

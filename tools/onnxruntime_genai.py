@@ -21,10 +21,10 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from tools.engine_cases import Turned, measured, run
+from tools.engine_layers import Layer, Read, Turn, measured, model_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 _SMALL = {"vocab_size": 64, "intermediate_size": 64, "hidden_act": "silu", "pad_token_id": 0}
@@ -34,13 +34,13 @@ _NODES = {"RotaryEmbedding", "MRotaryEmbedding", "GroupQueryAttention"}
 _LAYER = re.compile(r"/model/layers\.(\d+)/attn/")
 
 
-def reader(folder: Path) -> Callable[[dict[str, Any]], Iterable[Turned]]:
+def reader(folder: Path) -> Read:
     """Return a function that builds the graph of a case and yields its layers' rotations."""
     sys.path.insert(0, str(folder))
     builder = importlib.import_module("builder")
 
-    def read(case: dict[str, Any]) -> Iterable[Turned]:
-        graph = _graph(builder, case["config"])
+    def read(case: dict[str, Any]) -> Iterator[Layer]:
+        graph = _graph(builder, copy.deepcopy(case["config"]))
         return _turned(graph, case["config"], case.get("lengths", [None]))
 
     return read
@@ -94,7 +94,7 @@ def _headed(text: Any, config: Any) -> Any:
     return model
 
 
-def _turned(graph: Any, config: Mapping[str, Any], lengths: list[int | None]) -> Iterator[Turned]:
+def _turned(graph: Any, config: Mapping[str, Any], lengths: list[int | None]) -> Iterator[Layer]:
     """Yield the rotations of the layers of a graph at some lengths."""
     turning: dict[int, list[Any]] = defaultdict(list)
     for node in graph:
@@ -105,7 +105,7 @@ def _turned(graph: Any, config: Mapping[str, Any], lengths: list[int | None]) ->
     for layer in range(count):
         for length in lengths:
             nodes = [node for node in turning[layer] if _tables(node)]
-            yield _one(layer, nodes[0], length) if nodes else Turned(layer)
+            yield layer, length, _turn(nodes[0], length) if nodes else None
 
 
 def _tables(node: Any) -> list[Any]:
@@ -116,14 +116,12 @@ def _tables(node: Any) -> list[Any]:
     return list(node.inputs[2:4])
 
 
-def _one(layer: int, node: Any, length: int | None) -> Turned:
-    tables = [_table(value, length) for value in _tables(node)]
-    frequencies, amplitude = measured(*(table[1] for table in tables))
+def _turn(node: Any, length: int | None) -> Turn:
+    frequencies, amplitude = measured(*(_table(value, length)[1] for value in _tables(node)))
     attributes = {name: each.value for name, each in node.attributes.items()}
     pairs = attributes.get("rotary_embedding_dim", 0) // 2 or len(frequencies)
     side = attributes.get("interleaved", attributes.get("rotary_interleaved", 0))
-    layout = "interleaved" if side else "half"
-    return Turned(layer, frequencies[:pairs], amplitude, layout, length)
+    return Turn(frequencies[:pairs], amplitude, "interleaved" if side else "half")
 
 
 def _table(value: Any, length: int | None) -> Any:
@@ -139,4 +137,4 @@ def _table(value: Any, length: int | None) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(run(__doc__, "engines_onnxruntime_genai", reader))
+    sys.exit(model_tool(__doc__, "engines_onnxruntime_genai", reader))

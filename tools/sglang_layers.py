@@ -11,7 +11,6 @@ tests/golden/engines_sglang.json and .npz; ``--check`` compares them with these 
 
 from __future__ import annotations
 
-import functools
 import importlib
 import inspect
 import json
@@ -25,13 +24,20 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tools.engine_layers import Build, Turn, main, remade, turn_of, turn_of_rotation
-from tools.stand_ins import Finder, Kind, Nothing, Part, StandIn, function_of
+from tools.engine_layers import Build, Turn, layer_tool, turn_of, turn_of_rotation
+from tools.stand_ins import (
+    Finder,
+    Nothing,
+    StandIn,
+    function_of,
+    layer_class,
+    layout_of_moved_rows,
+    rotary_owner,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-GOLDEN = "engines_sglang"
 OWN = ("models", "layers.rotary_embedding", "configs")
 """The parts of sglang.srt that are used unchanged."""
 STOOD_IN_FOR = ("models.utils", "configs.model_config")
@@ -45,52 +51,17 @@ KERNELS = (
     *("fused_qk_gemma_rmsnorm_with_gate_cpu", "fused_qkvzba_split_reshape_cat_contiguous_cpu"),
 )
 """Kernels that its models look up and no layer built here runs."""
-DECODERS: Mapping[str, str] = {
-    "afmoe": "afmoe.AfmoeDecoderLayer",
-    "apertus": "apertus.ApertusDecoderLayer",
-    "arcee": "arcee.ArceeDecoderLayer",
-    **dict.fromkeys(("cohere", "cohere2"), "commandr.CohereDecoderLayer"),
-    **dict.fromkeys(
-        ("deepseek_v2", "deepseek_v3", "deepseek_v32", "glm_moe_dsa", "kimi_k2"),
-        "deepseek_v2.DeepseekV2DecoderLayer",
-    ),
-    **dict.fromkeys(("ernie4_5", "ernie4_5_moe"), "ernie4.Ernie4DecoderLayer"),
-    "exaone4": "exaone4.Exaone4DecoderLayer",
-    "gemma": "gemma.GemmaDecoderLayer",
-    "gemma2": "gemma2.Gemma2DecoderLayer",
+CLASSES: Mapping[str, str] = {
+    **dict.fromkeys(("ernie4_5", "ernie4_5_moe"), "ernie4"),
     "gemma3_text": "gemma3_causal.Gemma3TextModel",
-    **dict.fromkeys(("glm4", "glm_ocr_text"), "glm4.Glm4DecoderLayer"),
-    "glm4_moe": "glm4_moe.Glm4MoeDecoderLayer",
-    "glm4_moe_lite": "glm4_moe_lite.Glm4MoeLiteDecoderLayer",
-    "gpt_oss": "gpt_oss.GptOssDecoderLayer",
-    "gptj": "gpt_j.GPTJBlock",
-    **dict.fromkeys(("granite", "granite_swa"), "granite.GraniteDecoderLayer"),
-    "granitemoe": "granitemoe.GraniteMoeDecoderLayer",
-    **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_v1_moe"), "hunyuan.HunYuanDecoderLayer"),
-    "lfm2": "lfm2.Lfm2DecoderLayer",
-    "lfm2_moe": "lfm2_moe.Lfm2MoeDecoderLayer",
-    **dict.fromkeys(("llama", "mistral", "phi3"), "llama.LlamaDecoderLayer"),
-    "llama4_text": "llama4.Llama4DecoderLayer",
-    "minimax_m2": "minimax_m2.MiniMaxM2DecoderLayer",
-    "ministral3": "ministral3.Ministral3DecoderLayer",
-    "mixtral": "mixtral.MixtralDecoderLayer",
-    "olmo": "olmo.OlmoDecoderLayer",
-    **dict.fromkeys(("olmo2", "olmo3"), "olmo2.Olmo2DecoderLayer"),
-    "olmoe": "olmoe.OlmoeDecoderLayer",
-    "persimmon": "persimmon.PersimmonDecoderLayer",
+    **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_v1_moe"), "hunyuan"),
+    **dict.fromkeys(("mistral", "phi3"), "llama"),
+    "olmo3": "olmo2",
     "phi": "phi.PhiAttention",
-    "phimoe": "phimoe.PhiMoEDecoderLayer",
-    **dict.fromkeys(("qwen2", "qwen2_5_vl_text", "qwen2_vl_text"), "qwen2.Qwen2DecoderLayer"),
-    "qwen2_moe": "qwen2_moe.Qwen2MoeDecoderLayer",
-    **dict.fromkeys(("qwen3", "qwen3_vl_text"), "qwen3.Qwen3DecoderLayer"),
     **dict.fromkeys(("qwen3_5_moe_text", "qwen3_5_text"), "qwen3_5.Qwen3_5AttentionDecoderLayer"),
-    **dict.fromkeys(("qwen3_moe", "qwen3_vl_moe_text"), "qwen3_moe.Qwen3MoeDecoderLayer"),
     "qwen3_next": "qwen3_next.Qwen3HybridAttentionDecoderLayer",
-    "stablelm": "stablelm.StablelmDecoderLayer",
-    "starcoder2": "starcoder2.Starcoder2DecoderLayer",
-    "step3p5": "step3p5.Step3p5DecoderLayer",
 }
-"""The class of sglang that builds a layer, by model type, by the table of its registry."""
+"""The file, and maybe the class, that builds a layer, if it is not named after the model type."""
 
 CONFIGS: Mapping[str, str] = {
     "afmoe": "afmoe.AfmoeConfig",
@@ -116,13 +87,9 @@ UNTURNED: Mapping[str, Any] = {
 """The condition under which a layer's forward does not rotate."""
 
 
-def _as_it_is(function: Any) -> Any:
-    return function
-
-
 def install(folder: Path) -> Build:
     """Make sglang's models importable, and return the function that builds a layer."""
-    torch.compile = lambda function=None, **_options: function or _as_it_is
+    torch.compile = lambda function=None, **_options: function or (lambda made: made)
     for kernel in KERNELS:
         torch.library.define(f"sgl_kernel::{kernel}", "(Tensor x) -> ()")
     finder = Finder(
@@ -149,18 +116,14 @@ def install(folder: Path) -> Build:
             source / "utils/hf_transformers/common.py", "get_rope_config"
         ),
     }
-    StandIn.known = {
-        **StandIn.known,
-        "compute_mla_mscale_scaling": function_of(
-            source / "configs/model_config.py",
-            "compute_mla_mscale_scaling",
-            yarn_get_mscale=importlib.import_module(
-                "sglang.srt.layers.rotary_embedding.yarn"
-            ).yarn_get_mscale,
-            logger=logging.getLogger(__name__),
-            math=math,
-        ),
-    }
+    multiplier = "compute_mla_mscale_scaling"
+    StandIn.known[multiplier] = function_of(
+        source / "configs/model_config.py",
+        multiplier,
+        yarn_get_mscale=named("yarn.yarn_get_mscale", within="layers.rotary_embedding"),
+        logger=logging.getLogger(__name__),
+        math=math,
+    )
     return turn
 
 
@@ -188,20 +151,9 @@ def config_of(values: Mapping[str, Any]) -> Any:
         return reader.from_pretrained(folder)
 
 
-@functools.cache
-def decoder(model_type: str) -> Any:
-    """Return the class that builds a layer, without its parts that do not rotate."""
-    kind = named(DECODERS[model_type], within="models")
-    module = sys.modules[kind.__module__]
-    for name, member in vars(module).copy().items():
-        if inspect.isclass(member) and name.endswith(("MLP", "MoE", "Moe", "MoeBlock", "Experts")):
-            setattr(module, name, Kind(name, (Part,), {"stands_in": True}))
-    return kind
-
-
 def built(config: Any, layer: int, given_config: Any) -> Any:
     """Return a layer of a model, built from the config that it is given."""
-    kind = decoder(config.model_type)
+    kind = layer_class("sglang.srt.models", config.model_type, CLASSES)
     wanted = inspect.signature(kind.__init__).parameters
     if "layer_id" not in wanted and "idx" not in wanted:
         return kind(config)
@@ -220,10 +172,8 @@ def turn(values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
     made = built(config, layer, _extended(whole, config) if config.model_type in WHOLE else config)
     if config.model_type == "gemma3_text":
         return _gemma3(made, config, layer, length)
-    owner = next((part for part in made.modules() if "rotary_emb" in vars(part)["_modules"]), None)
-    if owner is None:
-        return None
-    if config.model_type in UNTURNED and UNTURNED[config.model_type](owner):
+    owner = rotary_owner(made)
+    if owner is None or (config.model_type in UNTURNED and UNTURNED[config.model_type](owner)):
         return None
     found = turn_of_rotation(owner.rotary_emb, length)
     return found._replace(layout=_as_stored(config)) if values["model_type"] == "llama4" else found
@@ -238,10 +188,7 @@ def _extended(whole: Any, text: Any) -> Any:
 
 
 def _as_stored(config: Any) -> str:
-    """Return the layout of Llama 4's files, whose rows the multimodal class's loader moves.
-
-    The halves of the moved rows are the pairs of the stored ones.
-    """
+    """Return the layout of Llama 4's files, whose rows the multimodal class's loader moves."""
     kind = named("mllama4.Llama4ForConditionalGeneration", within="models")
     heads, head = config.num_attention_heads, config.head_dim
     rows = torch.arange(head * heads).float()[:, None].repeat(1, config.hidden_size)
@@ -249,8 +196,7 @@ def _as_stored(config: Any) -> str:
     own = types.SimpleNamespace(**sizes, original_num_attention_heads=heads)
     model = types.SimpleNamespace(language_model=types.SimpleNamespace(config=own))
     _, moved = kind.permute_qk_weight_for_rotary(model, "q_proj.weight", rows)
-    first, second = (int(moved[column, 0]) for column in (0, head // 2))
-    return "interleaved" if abs(second - first) == 1 else "half"
+    return layout_of_moved_rows(moved, head)
 
 
 def _gemma3(model: Any, config: Any, layer: int, length: int | None) -> Turn:
@@ -267,10 +213,4 @@ def _gemma3(model: Any, config: Any, layer: int, length: int | None) -> Turn:
 
 
 if __name__ == "__main__":
-    sys.exit(
-        main(
-            __doc__,
-            "the unpacked wheel of sglang",
-            lambda place, only: remade(GOLDEN, "sglang", install(Path(place)), only),
-        )
-    )
+    sys.exit(layer_tool(__doc__, "engines_sglang", install, "sglang"))

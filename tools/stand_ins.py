@@ -10,6 +10,9 @@ import ast
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import inspect
+import re
+import sys
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -170,3 +173,49 @@ def function_of(file: Path, name: str, **scope: Any) -> Any:
     ]
     exec(compile(tree, str(file), "exec"), scope)
     return scope[name]
+
+
+SHARED_CODE: Mapping[str, str] = {
+    **dict.fromkeys(("cohere", "cohere2"), "commandr.CohereDecoderLayer"),
+    **dict.fromkeys(("deepseek_v3", "deepseek_v32", "glm_moe_dsa", "kimi_k2"), "deepseek_v2"),
+    "glm_ocr_text": "glm4",
+    "gptj": "gpt_j.GPTJBlock",
+    "granite_swa": "granite",
+    **dict.fromkeys(("qwen2_vl_text", "qwen2_5_vl_text"), "qwen2"),
+    "qwen3_vl_text": "qwen3",
+    "qwen3_vl_moe_text": "qwen3_moe",
+}
+"""The file, and maybe the class, of model types without a file of their own in sglang and vLLM."""
+_IDLE = re.compile("(MLP|MoE|Moe|MoeBlock|MLPBlock|(?<!MixtureOf)Experts)$")
+"""Ends of the names of classes that do not rotate."""
+
+
+def layer_class(package: str, model_type: str, classes: Mapping[str, str]) -> Any:
+    """Return the class that builds a layer of a model type, without its parts that do not rotate.
+
+    ``classes`` has its file, and maybe its class. By default, the class is the file's DecoderLayer.
+    """
+    place = {**SHARED_CODE, **classes}.get(model_type, model_type)
+    file, _, name = place.removesuffix("_text").partition(".")
+    module = importlib.import_module(f"{package}.{file}")
+    usual = f"{file.replace('_', '')}decoderlayer"
+    kind = getattr(module, name or next(key for key in vars(module) if key.lower() == usual))
+    for own in {each.__module__ for each in kind.__mro__ if each.__module__.startswith(package)}:
+        for key, member in vars(sys.modules[own]).copy().items():
+            if _IDLE.search(key) and inspect.isclass(member):
+                setattr(sys.modules[own], key, Kind(key, (Part,), {"stands_in": True}))
+    return kind
+
+
+def rotary_owner(layer: Any) -> Any:
+    """Return the part of a layer that rotates queries, or None."""
+    parts = layer.modules()
+    return next((part for part in parts if "rotary_emb" in vars(part)["_modules"]), None)
+
+
+def layout_of_moved_rows(moved: Any, head: int) -> str:
+    """Return the layout of files whose loader moves the rows of q and k, such as Llama 4's.
+
+    The halves of the moved rows are the pairs of the stored ones.
+    """
+    return "interleaved" if abs(int(moved[head // 2, 0] - moved[0, 0])) == 1 else "half"

@@ -35,13 +35,12 @@ import torch
 import transformers
 from transformers.configuration_utils import ALLOWED_LAYER_TYPES
 
-from tools.engine_layers import Turn, main, remade
+from tools.engine_layers import Build, Turn, layer_tool
 from tools.stand_ins import Kind, Nothing, Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-GOLDEN = "engines_tensorrt_llm"
 _TORCH = "tensorrt_llm/_torch"
 
 SOURCES: Mapping[str, tuple[str, ...]] = {
@@ -225,13 +224,10 @@ def turn(folder: Path, values: dict[str, Any], layer: int, length: int | None) -
     return Turn(np.arctan2(row[:, 1], row[:, 0]), float(np.hypot(*row.T).mean()), layout)
 
 
+def install(folder: Path) -> Build:
+    """Return the function that reads a layer by the code of a folder."""
+    return functools.partial(turn, folder)
+
+
 if __name__ == "__main__":
-    sys.exit(
-        main(
-            __doc__,
-            "the files of TensorRT-LLM, under their own names",
-            lambda place, only: remade(
-                GOLDEN, "tensorrt-llm", functools.partial(turn, Path(place)), only
-            ),
-        )
-    )
+    sys.exit(layer_tool(__doc__, "engines_tensorrt_llm", install, "tensorrt-llm"))

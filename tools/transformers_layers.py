@@ -21,9 +21,7 @@ from typing import Any
 
 import torch
 
-from tools.engine_layers import Build, Turn, main, remade, turn_of
-
-GOLDEN = "engines_transformers"
+from tools.engine_layers import Build, Turn, layer_tool, turn_of
 
 
 def install(engine: str) -> Build:
@@ -104,10 +102,4 @@ def _takes_all(module: Any) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(
-        main(
-            __doc__,
-            "the engine to run: the name of a version",
-            lambda place, only: remade(GOLDEN, place, install(place), only),
-        )
-    )
+    sys.exit(layer_tool(__doc__, "engines_transformers", lambda engine: install(str(engine))))

@@ -11,7 +11,6 @@ these files.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import inspect
 import json
@@ -27,14 +26,21 @@ from unittest import mock
 import torch
 from torch import nn
 
-from tools.engine_layers import Build, Turn, main, remade, turn_of_rotation
-from tools.stand_ins import Finder, Kind, Nothing, Part, StandIn, function_of
+from tools.engine_layers import Build, Turn, layer_tool, turn_of_rotation
+from tools.stand_ins import (
+    Finder,
+    Nothing,
+    StandIn,
+    function_of,
+    layer_class,
+    layout_of_moved_rows,
+    rotary_owner,
+)
 from tools.transformers_layers import turn_of_config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-GOLDEN = "engines_vllm"
 OWN = ("model_executor.models", "model_executor.layers.rotary_embedding", "transformers_utils")
 STOOD_IN_FOR = (
     "model_executor.models.utils",
@@ -46,48 +52,18 @@ STOOD_IN_FOR = (
 PACKAGES = frozenset({"", "model_executor", "model_executor.models", "transformers_utils"})
 ABSENT = frozenset({"flashinfer", "triton", "einops", "msgspec", "zmq", "mistral_common"})
 
-DECODERS: Mapping[str, str] = {
-    "afmoe": "afmoe.AfmoeDecoderLayer",
-    "apertus": "apertus.ApertusDecoderLayer",
-    **dict.fromkeys(("cohere", "cohere2"), "commandr.CohereDecoderLayer"),
-    **dict.fromkeys(
-        ("deepseek_v2", "deepseek_v3", "glm_moe_dsa"), "deepseek_v2.DeepseekV2DecoderLayer"
-    ),
-    **dict.fromkeys(("ernie4_5", "llama", "phi3"), "llama.LlamaDecoderLayer"),
+CLASSES: Mapping[str, str] = {
+    **dict.fromkeys(("ernie4_5", "phi3"), "llama"),
     "ernie4_5_moe": "ernie45_moe.Ernie4_5_MoeDecoderLayer",
-    "exaone4": "exaone4.Exaone4DecoderLayer",
-    "falcon": "falcon.FalconDecoderLayer",
-    "gemma": "gemma.GemmaDecoderLayer",
-    "gemma2": "gemma2.Gemma2DecoderLayer",
-    "gemma3_text": "gemma3.Gemma3DecoderLayer",
-    "gemma4_text": "gemma4.Gemma4DecoderLayer",
-    **dict.fromkeys(("glm4", "glm_ocr_text"), "glm4.Glm4DecoderLayer"),
-    "glm4_moe": "glm4_moe.Glm4MoeDecoderLayer",
-    "glm4_moe_lite": "glm4_moe_lite.Glm4MoeLiteDecoderLayer",
     "gpt_oss": "gpt_oss.TransformerBlock",
-    "gptj": "gpt_j.GPTJBlock",
-    **dict.fromkeys(("granite", "granite_swa"), "granite.GraniteDecoderLayer"),
-    "granitemoe": "granitemoe.GraniteMoeDecoderLayer",
     "lfm2": "lfm2.Lfm2AttentionDecoderLayer",
     "lfm2_moe": "lfm2_moe.Lfm2MoeAttentionDecoderLayer",
-    "llama4_text": "llama4.Llama4DecoderLayer",
     "mimo_v2_flash": "mimo_v2.MiMoV2FlashDecoderLayer",
-    "minimax_m2": "minimax_m2.MiniMaxM2DecoderLayer",
-    **dict.fromkeys(("ministral3", "mistral"), "mistral.MistralDecoderLayer"),
-    "mixtral": "mixtral.MixtralDecoderLayer",
+    "ministral3": "mistral",
     "modernbert": "modernbert.ModernBertLayer",
-    "nemotron": "nemotron.NemotronDecoderLayer",
-    "olmoe": "olmoe.OlmoeDecoderLayer",
-    "phimoe": "phimoe.PhiMoEDecoderLayer",
-    **dict.fromkeys(("qwen2", "qwen2_5_vl_text", "qwen2_vl_text"), "qwen2.Qwen2DecoderLayer"),
-    "qwen2_moe": "qwen2_moe.Qwen2MoeDecoderLayer",
-    **dict.fromkeys(("qwen3", "qwen3_vl_text"), "qwen3.Qwen3DecoderLayer"),
     **dict.fromkeys(("qwen3_5_moe_text", "qwen3_5_text"), "qwen3_next.Qwen3NextAttention"),
-    **dict.fromkeys(("qwen3_moe", "qwen3_vl_moe_text"), "qwen3_moe.Qwen3MoeDecoderLayer"),
-    "qwen3_next": "qwen3_next.Qwen3NextDecoderLayer",
-    "stablelm": "stablelm.StablelmDecoderLayer",
 }
-"""The class of vLLM that builds a layer, by model type, by the table of its registry."""
+"""The file, and maybe the class, that builds a layer, if it is not named after the model type."""
 
 
 BACKEND = frozenset(
@@ -167,25 +143,9 @@ def config_of(values: Mapping[str, Any]) -> Any:
         return named("config.get_config", within="transformers_utils")(folder, False)
 
 
-@functools.cache
-def decoder(model_type: str) -> Any:
-    """Return the class that builds a layer, without its parts that do not rotate."""
-    kind = named(DECODERS[model_type])
-    for module in {
-        sys.modules[each.__module__] for each in kind.__mro__ if "vllm" in each.__module__
-    }:
-        for name, member in vars(module).copy().items():
-            if _TURNS_NOTHING.search(name) and inspect.isclass(member):
-                setattr(module, name, Kind(name, (Part,), {"stands_in": True}))
-    return kind
-
-
-_TURNS_NOTHING = re.compile("(MLP|MoE|Moe|MoeBlock|MLPBlock|(?<!MixtureOf)Experts)$")
-
-
 def built(config: Any, layer: int) -> Any:
     """Return a layer of a model."""
-    kind = decoder(config.model_type)
+    kind = layer_class("vllm.model_executor.models", config.model_type, CLASSES)
     settings = Settings(config)
     CURRENT[0] = settings
     wanted = inspect.signature(kind.__init__).parameters
@@ -264,7 +224,7 @@ def turn(values: dict[str, Any], layer: int, _length: int | None) -> Turn | None
     made = built(config, layer)
     if config.model_type == "ernie4_5":
         _ernie(made)
-    owner = next((part for part in made.modules() if "rotary_emb" in vars(part)["_modules"]), None)
+    owner = rotary_owner(made)
     if owner is None or (config.model_type in UNTURNED and UNTURNED[config.model_type](owner)):
         return None
     turned = turn_of_rotation(owner.rotary_emb)
@@ -274,24 +234,14 @@ def turn(values: dict[str, Any], layer: int, _length: int | None) -> Turn | None
 
 
 def _as_stored(config: Any) -> str:
-    """Return the layout of Llama 4's files, whose loader moves the rows of q and k.
-
-    The halves of the moved rows are the pairs of the stored ones.
-    """
+    """Return the layout of Llama 4's files, whose loader moves the rows of q and k."""
     kind = named("llama4.Llama4ForCausalLM")
     head = config.head_dim
     rows = torch.arange(head * config.num_attention_heads, dtype=torch.float32)[:, None]
     model = types.SimpleNamespace(config=config)
     _, moved = kind.permute_qk_weight_for_rotary(model, "q_proj.weight", rows)
-    first, second = (int(moved[column, 0]) for column in (0, head // 2))
-    return "interleaved" if abs(second - first) == 1 else "half"
+    return layout_of_moved_rows(moved, head)
 
 
 if __name__ == "__main__":
-    sys.exit(
-        main(
-            __doc__,
-            "the unpacked wheel of vLLM",
-            lambda place, only: remade(GOLDEN, "vllm", install(Path(place)), only),
-        )
-    )
+    sys.exit(layer_tool(__doc__, "engines_vllm", install, "vllm"))

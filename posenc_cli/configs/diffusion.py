@@ -1,7 +1,7 @@
 """Read configs of diffusers: timestep embeddings, and the positions of image and video patches.
 
-Configs are read as diffusers 0.42 reads them. Most state no image or video size: the default size
-of the model's pipeline is used, with a warning.
+Each class is a row of ``diffusers.json``. Configs are read as diffusers 0.42 reads them. Most state
+no image or video size: the default size of the model's pipeline is used, with a warning.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from posenc_cli.configs.families import packaged
 from posenc_cli.configs.keys import FamilyReader, Keys, printable, quotient
 from posenc_cli.configs.layer_types import numbered
 from posenc_cli.configs.resolved import WINDOW, Layers, Notes, Sourced, json_text
@@ -18,12 +19,6 @@ from posenc_cli.records import Record, fresh
 
 PIPELINE_DEFAULT = "default of its pipeline"
 """Start of the source of a size that is not in the config."""
-_NO_POSITIONS = "its blocks have no positions; it encodes only timesteps"
-_FRAMES = (
-    "its motion modules also add sinusoids of the frames (posenc generate -s sinusoidal), as wide "
-    "as each block"
-)
-_THOUSANDS = "timesteps from 0 to 1 are multiplied by 1000 before: positions are those of 0 to 1000"
 
 
 class DiffusionFamily(Record):
@@ -33,7 +28,8 @@ class DiffusionFamily(Record):
     key states it; ``fixed`` says that no key states it. ``size`` is the output size of the pipeline
     for configs without one: the latents in frames, rows and columns, and a text. ``axes``, ``base``
     and ``partial`` belong to rotations; ``theta`` says that the key rope_theta states the base.
-    ``note`` is a warning for all configs of the class.
+    ``timesteps`` says that those of audio are known. ``note`` is a warning for all configs of the
+    class.
     """
 
     read: str
@@ -45,314 +41,18 @@ class DiffusionFamily(Record):
     base: float = 10_000.0
     theta: bool = False
     partial: float = 1.0
+    timesteps: bool = False
     note: str = ""
 
 
-_TRANSFORMER = {"num_attention_heads": 24, "attention_head_dim": 128}
-_LARGE = {"num_attention_heads": 40, "attention_head_dim": 128, "num_layers": 40, "freq_dim": 256}
-_PATCHES = {"num_attention_heads": 16, "attention_head_dim": 72, "patch_size": 2}
-_SD3 = {
-    "num_attention_heads": 18,
-    "attention_head_dim": 64,
-    "patch_size": 2,
-    "sample_size": 128,
-    "pos_embed_max_size": 96,
-}
-_COGVIDEOX = {
-    "num_attention_heads": 30,
-    "attention_head_dim": 64,
-    "num_layers": 30,
-    "sample_width": 90,
-    "sample_height": 60,
-    "sample_frames": 49,
-    "patch_size": 2,
-    "temporal_compression_ratio": 4,
-}
-_BLOCKS = {"num_layers": 19, "num_single_layers": 38}
-_UNET = {"block_out_channels": (320, 640, 1280, 1280)}
-_VIDEO = ((21, 60, 104), "81 frames of 480 x 832 pixels")
-_IMAGE = ((1, 64, 64), "1024 x 1024 pixels")
-
 FAMILIES: Mapping[str, DiffusionFamily] = {
-    "UNet2DConditionModel": DiffusionFamily("unet", _UNET, note=_NO_POSITIONS),
-    "UNet2DModel": DiffusionFamily(
-        "unet", {"block_out_channels": (224, 448, 672, 896)}, note=_NO_POSITIONS
-    ),
-    "UNet1DModel": DiffusionFamily(
-        "unet",
-        {"block_out_channels": (32, 32, 64), "time_embedding_type": "fourier"},
-        note=_NO_POSITIONS,
-    ),
-    "DreamLiteUNetModel": DiffusionFamily(
-        "unet", {"block_out_channels": (320, 640, 1280)}, note=_NO_POSITIONS
-    ),
-    "ControlNetModel": DiffusionFamily("unet", _UNET, note=_NO_POSITIONS),
-    "ControlNetUnionModel": DiffusionFamily("unet", _UNET, note=_NO_POSITIONS),
-    "SparseControlNetModel": DiffusionFamily("unet", _UNET, note=_FRAMES),
-    "UNet3DConditionModel": DiffusionFamily("unet", _UNET, fixed=True, note=_NO_POSITIONS),
-    "I2VGenXLUNet": DiffusionFamily("unet", _UNET, fixed=True, note=_NO_POSITIONS),
-    "UNetMotionModel": DiffusionFamily("unet", _UNET, fixed=True, note=_FRAMES),
-    "UNetControlNetXSModel": DiffusionFamily("unet", _UNET, fixed=True, note=_NO_POSITIONS),
-    "UNetSpatioTemporalConditionModel": DiffusionFamily(
-        "unet",
-        {**_UNET, "addition_embed_type": "text_time", "addition_time_embed_dim": 256},
-        fixed=True,
-        note="its temporal blocks embed the number of each frame as it does timesteps, as wide as "
-        "each block",
-    ),
-    "FluxTransformer2DModel": DiffusionFamily(
-        "flux", {**_TRANSFORMER, **_BLOCKS}, size=_IMAGE, note=_THOUSANDS
-    ),
-    "FluxControlNetModel": DiffusionFamily(
-        "flux", {**_TRANSFORMER, **_BLOCKS}, size=_IMAGE, note=_THOUSANDS
-    ),
-    "ChromaTransformer2DModel": DiffusionFamily(
-        "flux",
-        {**_TRANSFORMER, **_BLOCKS, "approximator_num_channels": 64},
-        size=_IMAGE,
-        note=_THOUSANDS,
-    ),
-    "BriaTransformer2DModel": DiffusionFamily(
-        "flux",
-        {**_TRANSFORMER, **_BLOCKS, "time_theta": 10_000.0},
-        size=_IMAGE,
-        theta=True,
-    ),
-    "BriaFiboTransformer2DModel": DiffusionFamily(
-        "flux",
-        {**_TRANSFORMER, **_BLOCKS, "time_theta": 10_000.0},
-        size=_IMAGE,
-        theta=True,
-    ),
-    "OvisImageTransformer2DModel": DiffusionFamily(
-        "flux",
-        {**_TRANSFORMER, "num_layers": 6, "num_single_layers": 27},
-        size=_IMAGE,
-        note=_THOUSANDS,
-    ),
-    "HiDreamImageTransformer2DModel": DiffusionFamily(
-        "flux",
-        {
-            "num_attention_heads": 20,
-            "attention_head_dim": 128,
-            "num_layers": 16,
-            "num_single_layers": 32,
-        },
-        size=_IMAGE,
-        axes=(64, 32, 32),
-    ),
-    "WanTransformer3DModel": DiffusionFamily(
-        "wan", {**_TRANSFORMER, "num_layers": 40, "freq_dim": 256}, size=_VIDEO
-    ),
-    "WanVACETransformer3DModel": DiffusionFamily("wan", _LARGE, size=_VIDEO),
-    "WanAnimateTransformer3DModel": DiffusionFamily(
-        "wan",
-        _LARGE,
-        size=((21, 90, 160), "77 frames of 720 x 1280 pixels, one before them"),
-    ),
-    "ChronoEditTransformer3DModel": DiffusionFamily(
-        "wan",
-        _LARGE,
-        size=_VIDEO,
-    ),
-    "AnyFlowTransformer3DModel": DiffusionFamily("wan", _LARGE, size=_VIDEO),
-    "SkyReelsV2Transformer3DModel": DiffusionFamily(
-        "wan",
-        {
-            "num_attention_heads": 16,
-            "attention_head_dim": 128,
-            "num_layers": 32,
-            "freq_dim": 256,
-        },
-        size=((25, 68, 120), "97 frames of 544 x 960 pixels"),
-    ),
-    "SanaVideoTransformer3DModel": DiffusionFamily(
-        "wan", {"num_attention_heads": 20, "attention_head_dim": 112, "num_layers": 20}, size=_VIDEO
-    ),
-    "HunyuanVideoTransformer3DModel": DiffusionFamily(
-        "hunyuan_video",
-        {
-            **_TRANSFORMER,
-            "num_layers": 20,
-            "num_single_layers": 40,
-            "patch_size": 2,
-            "patch_size_t": 1,
-        },
-        base=256.0,
-        theta=True,
-        size=((33, 90, 160), "129 frames of 720 x 1280 pixels"),
-    ),
-    "HunyuanVideo15Transformer3DModel": DiffusionFamily(
-        "hunyuan_video",
-        {
-            "num_attention_heads": 16,
-            "attention_head_dim": 128,
-            "num_layers": 54,
-            "patch_size": 1,
-            "patch_size_t": 1,
-        },
-        base=256.0,
-        theta=True,
-        size=((31, 30, 53), "121 frames of 480 x 848 pixels"),
-    ),
-    "MotifVideoTransformer3DModel": DiffusionFamily(
-        "hunyuan_video",
-        {
-            **_TRANSFORMER,
-            "num_layers": 20,
-            "num_single_layers": 40,
-            "patch_size": 2,
-            "patch_size_t": 1,
-        },
-        base=256.0,
-        theta=True,
-        size=((31, 92, 160), "121 frames of 736 x 1280 pixels"),
-    ),
-    "CogVideoXTransformer3DModel": DiffusionFamily("cogvideox", _COGVIDEOX),
-    "ConsisIDTransformer3DModel": DiffusionFamily("cogvideox", _COGVIDEOX),
-    "GlmImageTransformer2DModel": DiffusionFamily(
-        "glm_image",
-        {
-            "num_attention_heads": 64,
-            "attention_head_dim": 40,
-            "num_layers": 30,
-            "patch_size": 2,
-            "time_embed_dim": 512,
-        },
-        size=((1, 128, 128), "1024 x 1024 pixels"),
-    ),
-    "SD3Transformer2DModel": DiffusionFamily("sines", _SD3),
-    "SD3ControlNetModel": DiffusionFamily("sines", _SD3),
-    "DiTTransformer2DModel": DiffusionFamily("sines", {**_PATCHES, "sample_size": 32}, shift=1.0),
-    "PixArtTransformer2DModel": DiffusionFamily("sines", {**_PATCHES, "sample_size": 128}),
-    "AuraFlowTransformer2DModel": DiffusionFamily(
-        "auraflow",
-        {"num_attention_heads": 12, "attention_head_dim": 256, "pos_embed_max_size": 1024},
-        note="an image takes the rows in the middle of its table",
-    ),
-    "StableAudioDiTModel": DiffusionFamily(
-        "sound",
-        {"attention_head_dim": 64, "num_layers": 24},
-        partial=0.5,
-        note="its timestep embedding is in the checkpoint",
-    ),
-    "StableAudio3DiTModel": DiffusionFamily(
-        "sound",
-        {"embed_dim": 1536, "num_heads": 24, "depth": 24},
-        partial=0.5,
-        note="posenc has no scheme for its timestep frequencies",
-    ),
-    "MiniMaxMusic3Transformer1DModel": DiffusionFamily(
-        "sound",
-        {"attention_head_dim": 64, "num_layers": 36, "rotary_dim": 32},
-        note="its timestep embedding is in the checkpoint",
-    ),
-    "LongCatAudioDiTTransformer": DiffusionFamily(
-        "sound",
-        {"dit_dim": 1536, "dit_heads": 24, "dit_depth": 24},
-        shift=1.0,
-        base=100_000.0,
-        note=_THOUSANDS,
-    ),
-    "AceStepTransformer1DModel": DiffusionFamily(
-        "sound",
-        {"head_dim": 128, "num_hidden_layers": 24},
-        base=1_000_000.0,
-        theta=True,
-        note=_THOUSANDS,
-    ),
+    name: DiffusionFamily(**row) for name, row in packaged("diffusers.json")["families"].items()
 }
 """The supported classes, by name."""
 
-_UNREAD: Mapping[str, tuple[str, ...]] = {
-    "its layers have no positions": (
-        *("AsymmetricAutoencoderKL", "AutoencoderDC", "AutoencoderKL", "AutoencoderKLAllegro"),
-        *("AutoencoderKLCogVideoX", "AutoencoderKLCosmos", "AutoencoderKLFlux2"),
-        *("AutoencoderKLHunyuanImage", "AutoencoderKLHunyuanImageRefiner"),
-        *("AutoencoderKLHunyuanVideo", "AutoencoderKLHunyuanVideo15", "AutoencoderKLKVAE"),
-        *("AutoencoderKLKVAEAudio", "AutoencoderKLKVAEVideo", "AutoencoderKLLTX2Audio"),
-        *("AutoencoderKLLTX2Video", "AutoencoderKLLTXVideo", "AutoencoderKLMagvit"),
-        *("AutoencoderKLMiniMaxH3Audio", "AutoencoderKLMochi", "AutoencoderKLQwenImage"),
-        *("AutoencoderKLQwenImage21", "AutoencoderKLTemporalDecoder", "AutoencoderKLWan"),
-        *("AutoencoderOobleck", "AutoencoderTiny", "AutoencoderVidTok"),
-        *("ConsistencyDecoderVAE", "Cosmos3AVAEAudioTokenizer", "Kandinsky6SRLatentUpscalerBank"),
-        *("Kandinsky6SRVAE", "LongCatAudioDiTVae", "MMAudioVAE", "MMAudioVocoder"),
-        *("MiniMaxMusic3ConditionEncoder", "MiniMaxMusic3Vocoder", "T2IAdapter", "VQModel"),
-    ),
-    "only convolutions encode the positions of its patches": (
-        *("SanaControlNetModel", "SanaTransformer2DModel", "StableCascadeUNet", "UVit2DModel"),
-    ),
-    "it is an autoencoder; posenc reads the transformer": (
-        *("AutoencoderKLMiniMaxH3", "AutoencoderSAME", "LTX2VideoDiffusionDecoderModel"),
-    ),
-    "its patch table starts with a row of zeros, and is resized": ("AutoencoderRAE",),
-    "it is a part of another model; use that model's config": (
-        *("ControlNetXSAdapter", "DreamLiteTransformer2DModel", "TransformerTemporalModel"),
-    ),
-    "it adds sinusoids of the frames, with the dimension of each block: posenc generate -s "
-    "sinusoidal": ("MotionAdapter",),
-    "it rotates two texts by RoPE of base 10000: posenc generate -s rope": (
-        "AnimaTextConditioner",
-    ),
-    "it counts positions from the middle of an image, which posenc does not support": (
-        *("NucleusMoEImageTransformer2DModel", "QwenImageControlNetModel"),
-        "QwenImageTransformer2DModel",
-    ),
-    "its first axis continues after the text, and the config has no text length": (
-        *("BriaFibo2Transformer2DModel", "Cosmos3OmniTransformer", "ErnieImageTransformer2DModel"),
-        *("Ideogram4Transformer2DModel", "Lumina2Transformer2DModel"),
-        *("QwenImage21Transformer2DModel", "ZImageControlNetModel", "ZImageTransformer2DModel"),
-    ),
-    "its pipeline computes the positions, which are not in the config": (
-        *("AnyFlowFARTransformer3DModel", "HeliosTransformer3DModel"),
-        *("HunyuanVideoFramepackTransformer3DModel", "Krea2Transformer2DModel"),
-        *("LongCatImageTransformer2DModel", "MiniMaxH3Transformer3DModel"),
-        *("OmniGenTransformer2DModel", "WanAnimate2Transformer3DModel"),
-    ),
-    "its grid is that of the edited image, which is not in the config": (
-        *("JoyImageEditPlusTransformer3DModel", "JoyImageEditTransformer3DModel"),
-    ),
-    "its sizes are not in the config (use -s rope-axial --set convention=flux2)": (
-        *("Flux2Transformer2DModel", "Flux3Transformer2DModel"),
-    ),
-    "it rotates interleaved pairs by row and column, without frames: unsupported": (
-        *("HunyuanImageTransformer2DModel", "LuminaNextDiT2DModel", "PRXTransformer2DModel"),
-    ),
-    "it scales coordinates to a grid of fixed size, which posenc does not support": (
-        *("CogView4Transformer2DModel", "EasyAnimateTransformer3DModel"),
-        *("HunyuanDiT2DControlNetModel", "HunyuanDiT2DModel"),
-    ),
-    "it divides coordinates by a different factor for each axis, which posenc does not support": (
-        *("AllegroTransformer3DModel", "Kandinsky5Transformer3DModel"),
-        *("Kandinsky6SRTransformer3DModel", "Kandinsky6Transformer3DModel"),
-    ),
-    "each of its axes uses a different base (rope_scale), which posenc does not support": (
-        *("CosmosControlNetModel", "CosmosTransformer3DModel"),
-    ),
-    "it rotates by fractions of a maximum size, which posenc does not support": (
-        *("LTX2VideoTransformer3DModel", "LTXVideoTransformer3DModel"),
-        "SanaWMLTX2RefinerTransformer3DModel",
-    ),
-    "its frequencies are trained, and only the checkpoint has them": ("MochiTransformer3DModel",),
-    "it also rotates part of the dimensions by camera": ("SanaWMTransformer3DModel",),
-    "it uses a corner of MAE's sinusoids: posenc generate -s sinusoidal-nd": (
-        "CogView3PlusTransformer2DModel",
-    ),
-    "it adds sinusoids of patches and of frames in alternate layers: posenc generate -s "
-    "sinusoidal-nd": ("LatteTransformer3DModel",),
-    "its positions are a learned table, which posenc identify finds in the checkpoint": (
-        *("MiniMaxMusic3RVQDepthDecoder", "T5FilmDecoder"),
-    ),
-    "its timesteps have half the dimension of its first block: posenc generate -s timestep": (
-        "Kandinsky3UNet",
-    ),
-    "it adds a learned table, which posenc identify finds in the checkpoint": ("PriorTransformer",),
-    "it is a protein model with several kinds of features": (
-        *("RFD4ProteinaAutoencoder", "RFD4ProteinaTransformer"),
-    ),
+UNREAD: Mapping[str, str] = {
+    name: row["because"] for row in packaged("diffusers.json")["unread"] for name in row["classes"]
 }
-
-UNREAD: Mapping[str, str] = {name: reason for reason, names in _UNREAD.items() for name in names}
 """The reason why each other class is not read, by name."""
 
 BLOCKS = "Transformer2DModel"
@@ -539,7 +239,7 @@ class _DiffusionReader(FamilyReader):
         if window is not None:
             derived[WINDOW] = Sourced(window.value, f"{window.source}; of the layers that slide")
         yield Layers("attention", numbered(layers), "rope", params, derived)
-        if self.family.note == _THOUSANDS:
+        if self.family.timesteps:
             shift = self.family.shift
             more = self.fixed(flip_sin_to_cos=shift == 0, downscale_freq_shift=shift)
             yield self._timesteps("timestep", self._timestep_dim(), **more)

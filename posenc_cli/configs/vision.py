@@ -1,10 +1,14 @@
-"""Read vision encoders: patches rotated by row and column, tables of patches, window biases."""
+"""Read vision encoders: patches rotated by row and column, tables of patches, window biases.
+
+Each family is a row of ``vision.json``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from posenc_cli.configs.families import packaged
 from posenc_cli.configs.keys import FamilyReader, Keys, quotient
 from posenc_cli.configs.layer_types import LARGEST_LAYERS, numbered
 from posenc_cli.configs.resolved import Layers, Notes, Sourced, json_text
@@ -38,66 +42,7 @@ DEFAULTS: Mapping[str, int | tuple[int, ...]] = {
 """The usual defaults of a config; the last three are those of Swin's stages."""
 
 FAMILIES: Mapping[str, VisionFamily] = {
-    "dinov3_vit": VisionFamily(
-        "rope", {"hidden_size": 384, "num_attention_heads": 6}, convention="dinov3", base=100.0
-    ),
-    "pixtral": VisionFamily(
-        "rope",
-        {
-            "hidden_size": 1024,
-            "num_attention_heads": 16,
-            "num_hidden_layers": 24,
-            "image_size": 1024,
-        },
-        convention="pixtral",
-    ),
-    "llama4_vision_model": VisionFamily(
-        "rope",
-        {
-            "hidden_size": 768,
-            "num_attention_heads": 16,
-            "num_hidden_layers": 34,
-            "image_size": 448,
-            "patch_size": 14,
-        },
-        convention="llama4",
-    ),
-    "vit": VisionFamily("learned"),
-    "vit_msn": VisionFamily("learned"),
-    "deit": VisionFamily("learned", first=2),
-    "dinov2": VisionFamily("learned", {"patch_size": 14}),
-    "dinov2_with_registers": VisionFamily("learned"),
-    "ijepa": VisionFamily("learned", first=0),
-    "clip_vision_model": VisionFamily("learned", {"patch_size": 32}),
-    "siglip_vision_model": VisionFamily("learned", first=0),
-    "altclip_vision_model": VisionFamily("learned", {"patch_size": 32}),
-    "blip_vision_model": VisionFamily("learned", {"image_size": 384}),
-    "blip_2_vision_model": VisionFamily("learned", {"hidden_size": 1408, "patch_size": 14}),
-    "bridgetower_vision_model": VisionFamily("learned", {"image_size": 288}),
-    "chinese_clip_vision_model": VisionFamily("learned", {"patch_size": 32}),
-    "clipseg_vision_model": VisionFamily("learned", {"patch_size": 32}),
-    "flava_image_model": VisionFamily("learned"),
-    "git_vision_model": VisionFamily("learned"),
-    "groupvit_vision_model": VisionFamily("learned", {"hidden_size": 384}, first=0),
-    "instructblip_vision_model": VisionFamily("learned", {"hidden_size": 1408, "patch_size": 14}),
-    "instructblipvideo_vision_model": VisionFamily(
-        "learned", {"hidden_size": 1408, "patch_size": 14}
-    ),
-    "janus_vision_model": VisionFamily(
-        "learned", {"hidden_size": 1024, "image_size": 384}, first=0
-    ),
-    "kosmos_2_vision_model": VisionFamily("learned", {"hidden_size": 1024, "patch_size": 14}),
-    "metaclip_2_vision_model": VisionFamily("learned", {"patch_size": 32}),
-    "ovis2_vision": VisionFamily("learned", {"hidden_size": 1024, "patch_size": 14}, first=0),
-    "owlv2_vision_model": VisionFamily("learned", {"image_size": 768}),
-    "owlvit_vision_model": VisionFamily("learned", {"image_size": 768, "patch_size": 32}),
-    "tipsv2_vision_model": VisionFamily("learned", {"image_size": 448, "patch_size": 14}),
-    "unlimited_ocr_vision_encoder": VisionFamily(
-        "learned", {"hidden_size": 1024, "patch_size": 14}
-    ),
-    "xclip_vision_model": VisionFamily("learned", {"patch_size": 32}),
-    "vit_mae": VisionFamily("sines"),
-    "swin": VisionFamily("swin", {"hidden_size": 96, "patch_size": 4}, first=0),
+    name: VisionFamily(**row) for name, row in packaged("vision.json").items()
 }
 
 

@@ -111,15 +111,12 @@ class GGUFLayers:
     def groups(self) -> list[LayerGroup]:
         """Return the layers grouped by kind, in the order of each group's first layer."""
         slides = self._sliding()
-        attention_layers = self.attention_layers()
         kinds: dict[tuple[bool, bool], list[int]] = {}
-        if not attention_layers:
-            rotated = self._rotates(0, slides=False, any_slide=False)
-            return [LayerGroup(False, rotated, ())]
-        for layer in attention_layers:
-            sliding = slides[layer]
-            rotated = self._rotates(layer, slides=sliding, any_slide=any(slides))
-            kinds.setdefault((sliding, rotated), []).append(layer)
+        for layer in self.attention_layers():
+            rotated = self._rotates(layer, slides=slides[layer], any_slide=any(slides))
+            kinds.setdefault((slides[layer], rotated), []).append(layer)
+        if not kinds:
+            return [LayerGroup(False, self._rotates(0, slides=False, any_slide=False), ())]
         return [LayerGroup(*kind, tuple(layers)) for kind, layers in kinds.items()]
 
     def label(self, group: LayerGroup, groups: list[LayerGroup]) -> str | None:
@@ -275,17 +272,15 @@ class ScaledGGUFLayers(GGUFLayers):
         if yarn:
             # llama.cpp divides by the gain of the model's factor, because ggml's rope_yarn
             # multiplies by the gain of the layer's own factor.
-            value *= self._attention_factor(scaled, log) / gain(scaled) * gain(factor.value)
+            own = log if self.architecture.weighted and log else 1.0
+            value *= yarn_factor(scaled, own) / yarn_factor(scaled, log)
+            value *= gain(factor.value) / gain(scaled)
         source = amplitude.source or (
             f"derived: {self.keys.path('rope.scaling.factor')}" if yarn else ""
         )
         if yarn and log:
             source = f"derived: {self.keys.path('rope.scaling.yarn_log_multiplier')}"
         return Scaling(kind, factor, yarn, Sourced(value, source))
-
-    def _attention_factor(self, factor: float, log: float) -> float:
-        own = log if self.architecture.weighted and log else 1.0
-        return yarn_factor(factor, own) / yarn_factor(factor, log)
 
     def _unscaled(self, factor: Sourced) -> Sourced:
         """Return the factor 1 for an architecture whose graph ignores the scaling keys."""

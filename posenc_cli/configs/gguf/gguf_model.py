@@ -24,7 +24,13 @@ from posenc_cli.configs.gguf.gguf_architectures import (
     Sliding,
 )
 from posenc_cli.configs.gguf.gguf_file import ONLY_WITH_ROTATION
-from posenc_cli.configs.gguf.gguf_layers import MOST_LAYERS, LayerGroup, ScaledGGUFLayers, Sizes
+from posenc_cli.configs.gguf.gguf_layers import (
+    MOST_LAYERS,
+    LayerGroup,
+    ScaledGGUFLayers,
+    Scaling,
+    Sizes,
+)
 from posenc_cli.configs.resolved import (
     BIAS_TABLES,
     SEPARATE,
@@ -194,28 +200,29 @@ class GGUFModel(ScaledGGUFLayers):
         scaling = self._scaling(group)
         scheme, more = self._scheme(group, scaling, sizes, params)
         params |= more
-        derived = {"head_dim": params["dim"]}
-        if sizes.beside is not None:
-            derived["beside_slice"] = sizes.beside
-        if sizes.stated is not None:
-            derived["rotary_width"] = sizes.stated
-        derived |= magnitude(scheme, params)
-        softmax = self._softmax_multiplier(scaling)
-        if softmax is not None:
-            derived["softmax_multiplier"] = softmax
-        derived["scaling_type"], derived["scaling_factor"] = scaling.kind, scaling.factor
-        divisors = self._divisor_names(scaling.kind.value, slides=group.slides)
-        if divisors:
-            found = [name for name in divisors if name in self.header.numbers]
-            derived["divisors"] = (
-                Sourced(" ".join(found), "llama.cpp divides frequencies by them")
-                if found
-                else Sourced(None, f"DEFAULT: tensor absent ({divisors[0]})")
-            )
-        if self.architecture.permuted or self._has_half_pairs():
-            derived["permuted"] = Sourced(True, f"{LLAMA_CPP}/conversion")
+        permuted = self.architecture.permuted or self._has_half_pairs()
+        derived = {
+            "head_dim": params["dim"],
+            "beside_slice": sizes.beside,
+            "rotary_width": sizes.stated,
+            **magnitude(scheme, params),
+            "softmax_multiplier": self._softmax_multiplier(scaling),
+            "scaling_type": scaling.kind,
+            "scaling_factor": scaling.factor,
+            "divisors": self._divisors_in_use(scaling, group),
+            "permuted": Sourced(True, f"{LLAMA_CPP}/conversion") if permuted else None,
+        }
+        known = {name: value for name, value in derived.items() if value is not None}
         self._note_ignored_factor(params)
-        return Layers(label, group.layers, scheme, params, derived | context)
+        return Layers(label, group.layers, scheme, params, known | context)
+
+    def _divisors_in_use(self, scaling: Scaling, group: LayerGroup) -> Sourced | None:
+        """Return the names of the tensors that divide frequencies, or None if none may."""
+        names = self._divisor_names(scaling.kind.value, slides=group.slides)
+        found = [name for name in names if name in self.header.numbers]
+        if found:
+            return Sourced(" ".join(found), "llama.cpp divides frequencies by them")
+        return Sourced(None, f"DEFAULT: tensor absent ({names[0]})") if names else None
 
     def _score_settings(self) -> dict[str, Sourced]:
         """Return the scale and the cap of scores, if they are not just 1/√d."""

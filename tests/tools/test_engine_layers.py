@@ -6,7 +6,7 @@ import importlib.util
 
 import pytest
 
-from tools.engine_cases import answered, measured
+from tools.engine_layers import answered, measured
 
 CASE = {"name": "case", "engine": "engine", "config": {}}
 
