@@ -52,7 +52,7 @@ FORMATS = {dtype.name: number for number, dtype in enumerate((FLOAT64, FLOAT32, 
 WIDE_MARGIN = 2.0**-90
 FEW_ROWS = 256  # fewer rows, in one call or several, do not repay the tables made for them
 PREPARED_KEPT = 4
-UNDECIDED_KEPT = 1 << 12  # per call; if more are undecided, all its entries are settled
+UNDECIDED_KEPT = 1 << 14  # per call; if more are undecided, all its entries are settled
 SMALLEST_SCALE, LARGEST_SCALE = Decimal(2) ** -20, Decimal(2) ** 14
 SMALLEST_FREQUENCY = Decimal("1e-200")  # below it, products would leave the range of float64
 
@@ -71,7 +71,7 @@ class FastBackend(NumpyBackend):
 
     name = "fast"
     # They make the overhead of a call small; stopping waits for one call.
-    block_values, call_values = 1 << 17, 1 << 20
+    block_values, call_values = 1 << 17, 1 << 22
 
     def status(self) -> Status:
         """Return whether the compiled library is here and computes correct values."""

@@ -172,7 +172,7 @@ DO void NAME(prepare)(const struct table *table, const struct factors *by,
 DO NAME(words) NAME(to_single)(NAME(doubles) x, NAME(doubles) u, NAME(doubles) y, NAME(doubles) v,
                                NAME(doubles) margin, NAME(words) *doubt) {
     NAME(doubles) upper = NAME(added)(x, u, NAME(added)(y, v, margin));
-    NAME(doubles) lower = upper - 2 * margin;
+    NAME(doubles) two = (NAME(doubles)){0} + 2, lower = NAME(added)(two, -margin, upper);
     NAME(words) word = (NAME(words))__builtin_convertvector(upper, NAME(floats));
     *doubt |= word ^ (NAME(words))__builtin_convertvector(lower, NAME(floats));
     return word;
@@ -246,9 +246,9 @@ DO NAME(words) NAME(upper_halves)(NAME(words) one, NAME(words) other) {
 
 #define STORE_APART(first, second, size)                                                       \
     do {                                                                                       \
-        NAME(put)(at, &first, (whole ? LANES : lanes) * (size), parts);                        \
+        NAME(put)(at, &first, (whole ? LANES : lanes) * (size), streamed);                     \
         if (layout == HALVES)                                                                  \
-            NAME(put)(at + heads * (size), &second, (whole ? LANES : lanes) * (size), parts);  \
+            NAME(put)(at + heads * (size), &second, (whole ? LANES : lanes) * (size), streamed); \
     } while (0)
 
 #define STORE(type, first, second)                                                             \
@@ -257,8 +257,8 @@ DO NAME(words) NAME(upper_halves)(NAME(words) one, NAME(words) other) {
         if (layout == ALTERNATE) {                                                             \
             type pairs[2] = IN_TURN(type, (type)first, (type)second);                          \
             if (parts) {                                                                       \
-                NAME(put)(at, pairs, sizeof(type), parts);                                     \
-                NAME(put)(at + sizeof(type), pairs + 1, sizeof(type), parts);                  \
+                NAME(put)(at, pairs, sizeof(type), streamed);                                  \
+                NAME(put)(at + sizeof(type), pairs + 1, sizeof(type), streamed);               \
             } else {                                                                           \
                 memcpy(at, pairs, 2 * size * (whole ? LANES : lanes));                         \
             }                                                                                  \
@@ -268,10 +268,11 @@ DO NAME(words) NAME(upper_halves)(NAME(words) one, NAME(words) other) {
     } while (0)
 
 /* The cells of heads k ... k + LANES - 1, of which `lanes` are stored, in all rows of a group;
-   whether any of them is in doubt. With `parts` those of so many vectors, streamed. */
+   which parts have one in doubt, as bits. With `parts` those of so many vectors, perhaps streamed.
+   Noting the doubts of rows, it does not store: after streaming, that would load lines again. */
 
 DO int NAME(single_tile)(struct group *group, int64_t k, int lanes, int whole, int layout,
-                         int noting, int parts) {
+                         int noting, int parts, int streamed) {
     const struct factors *by = group->by;
     const double *table = group->table->low + k;
     int64_t heads = group->table->heads, part = ROWS * group->table->padded;
@@ -292,45 +293,47 @@ DO int NAME(single_tile)(struct group *group, int64_t k, int lanes, int whole, i
             NAME(doubles) x = NAME(read)(low), y = NAME(read)(low + part);
             NAME(words) first = NAME(to_single)(x, u[i], y, v[i], margin[i], &doubt);
             if (layout != COLUMNS) second = NAME(to_single)(y, u[i], x, -v[i], other[i], &doubt);
-            STORE(NAME(words), first, second);
+            if (!noting) STORE(NAME(words), first, second);
         }
         if (noting) memcpy(group->doubts[r], &doubt, sizeof doubt);
         seen |= doubt;
     }
-    return NAME(any)(seen, lanes);
+    return NAME(any)(seen, lanes) ? -1 : 0;
 }
 
 DO int NAME(half_tile)(struct group *group, int64_t k, int lanes, int whole, int layout,
-                       int noting, int parts, int float16) {
+                       int noting, int parts, int streamed, int float16) {
     const struct factors *by = group->by;
     const double *table = group->table->low + k;
     int64_t heads = group->table->heads, part = ROWS * group->table->padded;
     int64_t count = group->count, stride = group->stride;
     char *row = group->out + 2 * k * (layout == ALTERNATE ? 2 : 1);
     NAME(doubles) u[MOST_PARTS], v[MOST_PARTS];
-    NAME(words) most = ~(NAME(words)){0}, apart = most, seen = {0};
+    NAME(words) most = ~(NAME(words)){0}, apart[MOST_PARTS];
     NAME(words) first[MOST_PARTS], second[MOST_PARTS] = {{0}};
     NAME(words) floor[MOST_PARTS], other[MOST_PARTS], size[MOST_PARTS], other_size[MOST_PARTS];
     EACH_PART {
         u[i] = NAME(read)(by->u + k + i * LANES), v[i] = NAME(read)(by->v + k + i * LANES);
         memcpy(floor + i, by->floor + k + i * LANES, sizeof *floor);
         memcpy(other + i, by->other_floor + k + i * LANES, sizeof *other);
-        size[i] = other_size[i] = most;
+        size[i] = other_size[i] = apart[i] = most;
     }
     for (int64_t r = 0; r < count; r++, row += stride) {
-        if (noting) *size = apart = *other_size = most;
+        if (noting) *size = *apart = *other_size = most;
         EACH_PART {
             const double *low = table + group->offsets[r] + i * LANES;
             char *at = row + i * 2 * LANES * (layout == ALTERNATE ? 2 : 1);
             NAME(doubles) x = NAME(read)(low), y = NAME(read)(low + part);
-            first[i] = NAME(to_half)(NAME(added)(x, u[i], y * v[i]), float16, size + i, &apart);
+            first[i] = NAME(to_half)(NAME(added)(x, u[i], y * v[i]), float16, size + i, apart + i);
             if (layout != COLUMNS) {
                 NAME(doubles) other_cell = NAME(added)(y, u[i], -(x * v[i]));
-                second[i] = NAME(to_half)(other_cell, float16, other_size + i, &apart);
+                second[i] = NAME(to_half)(other_cell, float16, other_size + i, apart + i);
             }
-            if (layout == ALTERNATE) {
+            if (noting) {
+                continue;
+            } else if (layout == ALTERNATE) {
                 NAME(words) pairs = PAIRED(first[i], second[i]);
-                NAME(put)(at, &pairs, 4 * (whole ? LANES : lanes), parts);
+                NAME(put)(at, &pairs, 4 * (whole ? LANES : lanes), streamed);
             } else if (!parts) {
                 NAME(shorts) upper = __builtin_convertvector(*first >> 16, NAME(shorts));
                 NAME(shorts) lower = __builtin_convertvector(*second >> 16, NAME(shorts));
@@ -340,22 +343,26 @@ DO int NAME(half_tile)(struct group *group, int64_t k, int lanes, int whole, int
                 at -= sizeof(NAME(shorts));
                 NAME(words) upper = NAME(upper_halves)(first[i - 1], first[i]);
                 NAME(words) lower = NAME(upper_halves)(second[i - 1], second[i]);
-                NAME(put)(at, &upper, sizeof upper, 1);
-                if (layout == HALVES) NAME(put)(at + 2 * heads, &lower, sizeof lower, 1);
+                NAME(put)(at, &upper, sizeof upper, streamed);
+                if (layout == HALVES) NAME(put)(at + 2 * heads, &lower, sizeof lower, streamed);
 #endif
             }
         }
         if (noting) {
-            NAME(words) doubt = NAME(doubtful)(*size, *floor, *other_size, *other, apart);
+            NAME(words) doubt = NAME(doubtful)(*size, *floor, *other_size, *other, *apart);
             memcpy(group->doubts[r], &doubt, sizeof doubt);
         }
     }
-    EACH_PART seen |= NAME(doubtful)(size[i], floor[i], other_size[i], other[i], apart);
-    return NAME(any)(seen, lanes);
+    int doubtful = 0;
+    EACH_PART {
+        NAME(words) seen = NAME(doubtful)(size[i], floor[i], other_size[i], other[i], apart[i]);
+        doubtful |= NAME(any)(seen, lanes) << i;
+    }
+    return doubtful;
 }
 
 DO int NAME(double_tile)(struct group *group, int64_t k, int lanes, int whole, int layout,
-                         int noting, int parts) {
+                         int noting, int parts, int streamed) {
     const struct factors *by = group->by;
     const double *table = group->table->low + k;
     int64_t heads = group->table->heads, part = ROWS * group->table->padded;
@@ -378,36 +385,39 @@ DO int NAME(double_tile)(struct group *group, int64_t k, int lanes, int whole, i
             NAME(doubles) y_u[4] = {y, u, y_low, u_low}, x_v[4] = {x, -v, x_low, -v_low};
             second = NAME(to_double)(y_u, x_v, other_grid, other, &doubt);
         }
-        STORE(NAME(longs), first, second);
+        if (!noting) STORE(NAME(longs), first, second);
         NAME(words) doubts = NAME(folded)(doubt);
         if (noting) memcpy(group->doubts[r], &doubts, sizeof doubts);
         seen |= doubt;
     }
-    return NAME(any)(NAME(folded)(seen), lanes);
+    return NAME(any)(NAME(folded)(seen), lanes) ? -1 : 0;
 }
 
 DO int NAME(tile)(struct group *group, int64_t k, int lanes, int whole, int layout, int noting,
-                  int streamed) {
-    int single = streamed * PARTS(4, layout), half = streamed * PARTS(2, layout);
+                  int lines, int streamed) {
+    int single = lines * PARTS(4, layout), half = lines * PARTS(2, layout);
+    int halves_streamed = half && streamed;
     switch (group->table->format) {
-    case FLOAT64: return NAME(double_tile)(group, k, lanes, whole, layout, noting, streamed);
-    case FLOAT32: return NAME(single_tile)(group, k, lanes, whole, layout, noting, single);
-    case BFLOAT16: return NAME(half_tile)(group, k, lanes, whole, layout, noting, half, 0);
-    default: return NAME(half_tile)(group, k, lanes, whole, layout, noting, half, 1);
+    case FLOAT64: return NAME(double_tile)(group, k, lanes, whole, layout, noting, lines, streamed);
+    case FLOAT32:
+        return NAME(single_tile)(group, k, lanes, whole, layout, noting, single, streamed);
+    case BFLOAT16:
+        return NAME(half_tile)(group, k, lanes, whole, layout, noting, half, halves_streamed, 0);
+    default: return NAME(half_tile)(group, k, lanes, whole, layout, noting, half, halves_streamed, 1);
     }
 }
 
-/* Fill the cells of heads k ... k + lanes - 1 of a group, whose first row is `row`, again: note which
-   are in doubt, and list those that are not proven. */
+/* Compute the cells of heads k ... k + lanes - 1 of a group, whose first row is `row`, again: note
+   which are in doubt, and list those that are not proven. */
 DO void NAME(note_tile)(struct group *group, int64_t k, int lanes, int whole, int layout,
                         int64_t row, struct found *found) {
-    NAME(tile)(group, k, lanes, whole, layout, 1, 0);
+    NAME(tile)(group, k, lanes, whole, layout, 1, 0, 0);
     for (int64_t r = 0; r < group->count; r++)
         for (int i = 0; i < lanes; i++)
             if (group->doubts[r][i]) list(group, r, k + i, row + r, found);
 }
 
-/* How many vectors of heads are filled at once so that lines are written whole; 0: not so. */
+/* How many vectors of heads are filled at once, so that they fill lines; 0: one after the other. */
 DO int NAME(parts)(const struct table *table) {
 #ifndef STREAM
     return 0;
@@ -420,20 +430,24 @@ DO int NAME(parts)(const struct table *table) {
     }
 }
 
-/* Fill the rows of a group, the first of which is `row`; with `parts` streamed, so many vectors at a
-   time. */
-DO void NAME(fill_group)(struct group *group, int parts, int64_t row, struct found *found) {
+/* Fill the rows of a group, the first of which is `row`; with `parts` so many vectors at a time,
+   perhaps streamed. */
+DO void NAME(fill_group)(struct group *group, int parts, int streamed, int64_t row,
+                         struct found *found) {
     int64_t heads = group->table->heads, whole = heads / LANES * LANES;
     int rest = (int)(heads - whole);
-#define FILL(layout)                                                               \
-    for (int64_t k = 0; parts && k < whole; k += parts * LANES)                    \
-        if (NAME(tile)(group, k, LANES, 1, layout, 0, 1))                          \
-            for (int i = 0; i < parts; i++)                                        \
+#define FILL(layout)                                                                 \
+    for (int64_t k = 0; parts && k < whole; k += parts * LANES) {                    \
+        int doubtful = streamed ? NAME(tile)(group, k, LANES, 1, layout, 0, 1, 1)    \
+                                : NAME(tile)(group, k, LANES, 1, layout, 0, 1, 0);   \
+        for (int i = 0; doubtful && i < parts; i++)                                  \
+            if (doubtful >> i & 1)                                                   \
                 NAME(note_tile)(group, k + i * LANES, LANES, 1, layout, row, found); \
-    for (int64_t k = 0; !parts && k < whole; k += LANES)                           \
-        if (NAME(tile)(group, k, LANES, 1, layout, 0, 0))                          \
-            NAME(note_tile)(group, k, LANES, 1, layout, row, found);               \
-    if (rest && NAME(tile)(group, whole, rest, 0, layout, 0, 0))                   \
+    }                                                                                \
+    for (int64_t k = 0; !parts && k < whole; k += LANES)                             \
+        if (NAME(tile)(group, k, LANES, 1, layout, 0, 0, 0))                         \
+            NAME(note_tile)(group, k, LANES, 1, layout, row, found);                 \
+    if (rest && NAME(tile)(group, whole, rest, 0, layout, 0, 0, 0))                  \
         NAME(note_tile)(group, whole, rest, 0, layout, row, found)
     switch (group->table->layout) {
     case COLUMNS: FILL(COLUMNS); break;
@@ -443,16 +457,22 @@ DO void NAME(fill_group)(struct group *group, int parts, int64_t row, struct fou
 #undef FILL
 }
 
-/* Copy to memory that nobody reads soon: it does not displace what the caches hold. */
-DO void NAME(stream)(char *restrict out, const char *restrict from, int64_t size) {
+/* Copy to memory that nobody reads soon: it does not displace what the caches hold. Return how much
+   is copied: all, or without `last` only whole lines. */
+DO int64_t NAME(stream)(char *restrict out, const char *restrict from, int64_t size, int last) {
+    int64_t left = size;
 #if defined(__x86_64__)
     int64_t head = (int64_t)(-(uintptr_t)out & 63);
-    head = head < size ? head : size;
+    head = head < left ? head : left;
     memcpy(out, from, head);
-    for (out += head, from += head, size -= head; size >= 64; size -= 64, out += 64, from += 64)
+    for (out += head, from += head, left -= head; left >= 64; left -= 64, out += 64, from += 64)
         STREAM_LINE(out, from);
+    if (!last) return size - left;
+#else
+    (void)last;
 #endif
-    memcpy(out, from, size);
+    memcpy(out, from, left);
+    return size;
 }
 
 TARGET static int NAME(fill)(const struct table *table, const int64_t *positions, int64_t rows,
@@ -462,10 +482,13 @@ TARGET static int NAME(fill)(const struct table *table, const int64_t *positions
     int64_t row_size = table->heads * (table->layout == COLUMNS ? 1 : 2) * size;
     int64_t doubles = level_size * (digits + 1) + 10 * count;
     double *levels = aligned_alloc(64, (size_t)doubles * sizeof *levels);
-    int64_t edges = (int64_t)(uintptr_t)out | stride | row_size;
-    if (table->layout == HALVES) edges |= row_size / 2;
-    int parts = streamed && edges % 64 == 0 ? NAME(parts)(table) : 0, buffered = streamed && !parts;
-    char *buffer = buffered ? aligned_alloc(64, (size_t)((BLOCK * row_size + 63) / 64 * 64)) : NULL;
+    int64_t side = table->layout == HALVES ? row_size / 2 : row_size;
+    int parts = side % 64 == 0 ? NAME(parts)(table) : 0;
+    int direct = streamed && parts && ((int64_t)(uintptr_t)out | stride) % 64 == 0;
+    int buffered = streamed && !direct;
+    /* The part of a line that rows leave stays before the next rows. */
+    int64_t buffer_size = 64 + (BLOCK * row_size + 63) / 64 * 64, kept = 0;
+    char *buffer = buffered ? aligned_alloc(64, (size_t)buffer_size) : NULL;
     if (!levels || (buffered && !buffer)) {
         free(levels), free(buffer);
         return 0;
@@ -501,13 +524,20 @@ TARGET static int NAME(fill)(const struct table *table, const int64_t *positions
             group.offsets[group.count] = (position & (ROWS - 1)) * count;
         }
         char *target = out + row * stride;
-        group.out = buffered ? buffer : target, group.stride = buffered ? row_size : stride;
-        NAME(fill_group)(&group, parts, row, found);
-        if (buffered && stride == row_size)
-            NAME(stream)(target, buffer, group.count * row_size);
-        else if (buffered)
+        char *begin = buffered ? buffer + 64 : NULL;
+        group.out = buffered ? begin : target, group.stride = buffered ? row_size : stride;
+        NAME(fill_group)(&group, parts, direct, row, found);
+        if (buffered && stride == row_size) {
+            int64_t left = kept + group.count * row_size;
+            int last = row + group.count == rows;
+            int64_t done = NAME(stream)(target - kept, begin - kept, left, last);
+            const char *rest = begin - kept + done;
+            kept = left - done;
+            memmove(begin - kept, rest, kept);
+        } else if (buffered) {
             for (int64_t r = 0; r < group.count; r++)
-                NAME(stream)(target + r * stride, buffer + r * row_size, row_size);
+                NAME(stream)(target + r * stride, begin + r * row_size, row_size, 1);
+        }
     }
 #if defined(__x86_64__)
     _mm_sfence();
