@@ -146,7 +146,12 @@ def changed(values, pair, number):
             RULE,
             "the factor is 7.3, not 4",
         ),
+        # A rule where there should be none.
+        ({}, ntk(128, 1e4, 4.0), RULE, "rope-ntk scaling is applied, factor 4"),
+        ({}, yarn(128, 1e4, 4.0), RULE, "rope-yarn scaling is applied, factor 4"),
+        ({"base": 5e5}, LLAMA, RULE, "rope-llama3 scaling is applied, factor 8"),
         # Numbers solved for.
+        ({}, ladder(128, 10001.0), "base", "the base is 10001, not 10000"),
         (YARN_GIVEN, yarn(128, 1e4, 16, slow=1.7), RULE, "beta_slow"),
         (LLAMA_GIVEN, llama3(128, 5e5, 8, high=5.5), RULE, "high_freq_factor is 5.5, not 4"),
         # By no known rule.

@@ -73,22 +73,11 @@ def rotated(x, positions):
     angles = np.tile(np.outer(positions, 1e4 ** (-np.arange(0, 48, 2) / 48)), 2)
     turned = np.concatenate([-x[:, 24:48], x[:, :24]], 1)
     return np.concatenate([x[:, :48] * np.cos(angles) + turned * np.sin(angles), x[:, 48:]], 1)
-def copy_going_in(x, positions):
-    y = rotated(x, positions)
-    y[:, 48:] = x[:, :16]
-    return y
-def copy_coming_out(x, positions):
-    y = rotated(x, positions)
-    y[:, 48:] = y[:, :16]
-    return y
 def rolled(x, positions):
     y = rotated(x, positions)
     y[:, 48:] = np.roll(x[:, 48:], 1, 1)
     return y
-def twice_and_others(x, positions):
-    y = rotated(x, positions)
-    y[:, 48:] = 2 * x[:, 48:] + 0.1 * x[:, :16]
-    return y
+
 def zeros(x, positions):
     y = rotated(x, positions)
     y[:, 48:] = 0
@@ -114,8 +103,8 @@ def test_columns_that_hold_others_did_not_become_0(name, told):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        *((name, STAY) for name in ("copy_going_in", "copy_coming_out", "rolled", "zeros")),
-        ("twice_and_others", STAY),
+        ("rolled", STAY),
+        ("zeros", STAY),
         ("nothing_but_the_rest", "the 48 columns that should rotate become 0"),
     ],
 )
