@@ -338,21 +338,6 @@ def of_one_width(positions, dim=D):
     return sinusoid(positions, dim, base=1e4 ** (dim / D))
 
 
-@pytest.mark.parametrize(
-    ("scheme", "function", "call"),
-    [
-        ("sinusoidal", sorted_ids, "rows in another order"),
-        ("sinusoidal", adds_to_one, "sequence 2 of two sequences"),
-        ("sinusoidal", backwards_from_three_on, "three sequences"),
-        ("sinusoidal", wrong_in_pairs, "sequence 2 of two sequences"),
-        ("sinusoidal", of_one_width, "dim=32"),
-    ],
-)
-def test_orders_sequences_and_widths_that_are_wrong_are_named(scheme, function, call):
-    report = posenc.check(scheme, impl=function, positions=N, dim=D)
-    assert (report.ok, report.call) == (False, call), str(report)
-
-
 class SlopesOfPowersOfTwo:
     """Right for 8 heads, as a power of two."""
 
@@ -409,23 +394,6 @@ def first_biased(scores):
     return y
 
 
-@pytest.mark.parametrize(
-    ("scheme", "function", "call"),
-    [
-        ("alibi", SlopesOfPowersOfTwo, "heads=12"),
-        ("alibi", first_biased, "sequence 2 of two sequences"),
-        ("alibi", added_from_the_first_key, "the last query of 64"),
-        ("alibi", ScoresOfFirstCall, "64 positions after a first call for 32"),
-        ("sinusoidal", TableOfFirstCall, "64 positions after a first call for 32"),
-        ("sinusoidal", RowsOfLastCall, "positions of int32 after rows in another order"),
-    ],
-)
-def test_what_differs_in_a_wrong_call_is_named(scheme, function, call):
-    settings = {"heads": HEADS} if scheme == "alibi" else {"dim": D}
-    report = posenc.check(scheme, impl=function, positions=N, **settings)
-    assert (report.ok, report.call) == (False, call), str(report)
-
-
 @pytest.mark.parametrize("off", [0, 1])
 def test_scores_of_all_heads_of_each_sequence_are_read(off):
     """Bloom's, of shape (sequences · heads, 1, keys)."""
@@ -441,29 +409,28 @@ def test_scores_of_all_heads_of_each_sequence_are_read(off):
     )
 
 
-def test_scores_of_one_length_alone_are_told_on_the_first_line():
-    report = posenc.check("alibi", impl=of_64, positions=N, heads=HEADS)
-    assert "not tested: calls of other lengths" in report.verdict, str(report)
+def of_eight_heads(heads, seq_len):
+    assert heads == HEADS
+    return posenc.bias("alibi", seq_len, heads=heads)
 
 
-def test_scores_of_one_number_of_heads_alone_are_told_on_the_first_line():
-    def of_eight(heads, seq_len):
-        assert heads
-        return posenc.bias("alibi", seq_len, heads=HEADS)
+def always_of_eight_heads(heads, seq_len):
+    assert heads
+    return of_eight_heads(HEADS, seq_len)
 
-    report = posenc.check("alibi", impl=of_eight, positions=N, heads=HEADS)
+
+@pytest.mark.parametrize(
+    ("function", "untested"),
+    [
+        (of_64, "calls of other lengths"),
+        (always_of_eight_heads, "heads="),
+        (of_eight_heads, "heads=12"),
+    ],
+)
+def test_what_a_function_refuses_or_ignores_is_told_on_the_first_line(function, untested):
+    report = posenc.check("alibi", impl=function, positions=N, heads=HEADS)
     assert report.ok
-    assert "not tested: heads=" in report.verdict, str(report)
-
-
-def test_a_setting_that_a_function_refuses_is_told_on_the_first_line():
-    def of_eight(heads, seq_len):
-        assert heads == HEADS
-        return posenc.bias("alibi", seq_len, heads=heads)
-
-    report = posenc.check("alibi", impl=of_eight, positions=N, heads=HEADS)
-    assert report.ok
-    assert "not tested: heads=12" in report.verdict, str(report)
+    assert f"not tested: {untested}" in report.verdict, str(report)
 
 
 @pytest.mark.parametrize("hidden", [0, 3])
@@ -945,16 +912,27 @@ def of_one_scale(timesteps_, embedding_dim=D, scale=1):
 @pytest.mark.parametrize(
     ("scheme", "function", "call"),
     [
+        ("sinusoidal", sorted_ids, "rows in another order"),
+        ("sinusoidal", adds_to_one, "sequence 2 of two sequences"),
+        ("sinusoidal", backwards_from_three_on, "three sequences"),
+        ("sinusoidal", wrong_in_pairs, "sequence 2 of two sequences"),
+        ("sinusoidal", of_one_width, "dim=32"),
+        ("sinusoidal", TableOfFirstCall, "64 positions after a first call for 32"),
+        ("sinusoidal", RowsOfLastCall, "positions of int32 after rows in another order"),
+        ("sinusoidal", counts_through_the_batch, "sequence 2 of a row of two sequences"),
+        ("sinusoidal", KeepsHalf, "vectors in float32 after half precision"),
+        ("alibi", SlopesOfPowersOfTwo, "heads=12"),
+        ("alibi", first_biased, "sequence 2 of two sequences"),
+        ("alibi", added_from_the_first_key, "the last query of 64"),
+        ("alibi", ScoresOfFirstCall, "64 positions after a first call for 32"),
         ("alibi", ignores_past, "the last query of 64"),
         ("alibi", no_bias_in_half, "scores in float16"),
         ("alibi", of_one_slope, "max_bias=16"),
-        ("sinusoidal", counts_through_the_batch, "sequence 2 of a row of two sequences"),
-        ("sinusoidal", KeepsHalf, "vectors in float32 after half precision"),
         ("timestep", pads_in_front, "dim=17"),
         ("timestep", of_one_scale, "scale=2"),
     ],
 )
-def test_what_only_generation_and_other_settings_show_fails(scheme, function, call):
+def test_the_call_in_which_a_function_is_wrong_is_named(scheme, function, call):
     settings = {"heads": HEADS} if scheme == "alibi" else {"dim": D}
     report = posenc.check(scheme, impl=function, positions=N, **settings)
     assert (report.ok, report.call) == (False, call), str(report)
