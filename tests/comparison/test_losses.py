@@ -19,6 +19,7 @@ from posenc_cli.files.gguf import GGUFTensor, read_gguf
 from posenc_cli.records import replace
 from posenc_cli.render.reports.comparison import losses_fields, losses_text
 from posenc_cli.render.typesetting import Typesetter
+from tests.configs.test_gguf import of as file_of
 from tests.gguf_files import CASES, converted, gguf_bytes, parsed
 
 FREQS, LONG, SHORT = FACTOR_TENSORS
@@ -324,19 +325,11 @@ def test_a_context_that_the_converter_puts_in_place_of_the_configs_is_no_loss(
     config, architecture, context, words
 ):
     """Both as published, and as conversion/nemotron.py and command_r.py write them."""
-    keys = {
-        "general.architecture": ("string", architecture),
-        f"{architecture}.embedding_length": ("uint32", 64),
-        f"{architecture}.block_count": ("uint32", 2),
-        f"{architecture}.attention.head_count": ("uint32", 4),
-        f"{architecture}.attention.head_count_kv": ("array of uint32", [0, 4]),
-        f"{architecture}.rope.freq_base": ("float32", 8e6),
-        f"{architecture}.rope.dimension_count": ("uint32", 16),
-    }
 
     def compared(length):
-        written = gguf_bytes({**keys, f"{architecture}.context_length": ("uint32", length)})
-        return compare_models(model(config), reading(written))
+        keys = {"attention__head_count_kv": ("array of uint32", [0, 4])}
+        keys |= {"rope__freq_base": ("float32", 8e6), "context_length": ("uint32", length)}
+        return compare_models(model(config), reading(gguf_bytes(file_of(architecture, **keys))))
 
     found = compared(context)
     assert found.ok
@@ -357,15 +350,9 @@ def test_a_context_that_no_converter_puts_in_place_of_the_configs_is_a_loss(
     own, architecture, context
 ):
     config = {**COHERE, "model_type": "llama", "max_position_embeddings": 131072, **own}
-    keys = {
-        "general.architecture": ("string", architecture),
-        f"{architecture}.embedding_length": ("uint32", 64),
-        f"{architecture}.block_count": ("uint32", 2),
-        f"{architecture}.attention.head_count": ("uint32", 4),
-        f"{architecture}.rope.freq_base": ("float32", 8e6),
-        f"{architecture}.context_length": ("uint32", context),
-    }
-    found = compare_models(model(config), reading(gguf_bytes(keys)))
+    keys = {"rope__freq_base": ("float32", 8e6), "rope__dimension_count": None}
+    written = file_of(architecture, **keys, context_length=("uint32", context))
+    found = compare_models(model(config), reading(gguf_bytes(written)))
     assert "context" in [loss.name for loss in found.losses]
 
 
