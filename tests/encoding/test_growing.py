@@ -27,6 +27,7 @@ sides = st.sampled_from(["query", "key"])
 
 
 def rounded(value, dtype):
+    """A number of mpmath, correctly rounded."""
     sign, mantissa, exponent, _ = value._mpf_
     exact = (-1) ** sign * Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
     return round_exact([exact], REAL_DTYPES[dtype])[0]
