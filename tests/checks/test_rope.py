@@ -304,14 +304,6 @@ def test_vectors_that_leave_pairs_or_positions_unseen_are_refused(keep, words):
         rope.of_rotated(x, y, right, "0:200")
 
 
-def strictly(cos, sin, right, positions):
-    where = Positions.parse(positions)
-    subject = table_subject(
-        rope.readable(cos), rope.readable(sin), rope.dtype_of(cos), right, where
-    )
-    return examine(subject, right, "exact")
-
-
 def rounded_tables(scheme, positions, kind):
     """Tables of 8 pairs from 40 digits, each cell rounded once (half precisions: from float64)."""
     with mpmath.workdps(40):
@@ -339,9 +331,9 @@ def test_strict_asks_for_each_cell_to_be_the_correctly_rounded_one(scheme, dtype
     right = rope.reference(scheme, dim=16, layout="half")
     kind = rope.ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype).type
     cos, sin = rounded_tables(scheme, [*range(6), 900], kind)
-    assert strictly(cos, sin, right, "0:6,900").ok
+    assert rope.of_tables(cos, sin, right, "0:6,900", "exact").ok
     sin[2, 7] = np.nextafter(sin[2, 7], kind(9))
-    found = strictly(cos, sin, right, "0:6,900")
+    found = rope.of_tables(cos, sin, right, "0:6,900", "exact")
     assert [each.check for each in found.findings if not each.ok] == ["reference"]
     assert finding(found, "reference").at == {"position": 2, "pair": 7}
     assert "1 of 112 entries" in finding(found, "reference").message
@@ -360,9 +352,9 @@ def test_strict_looks_at_both_columns_of_a_pair_in_full_tables(layout, table, co
         np.concatenate([each, each], 1) if layout == "half" else np.repeat(each, 2, 1)
         for each in halves
     ]
-    assert strictly(*full, right, "0:6,900").ok
+    assert rope.of_tables(*full, right, "0:6,900", "exact").ok
     full[table][3, column] = np.nextafter(full[table][3, column], np.float32(9))
-    found = strictly(*full, right, "0:6,900")
+    found = rope.of_tables(*full, right, "0:6,900", "exact")
     assert not finding(found, "reference").ok
     pair = column % 8 if layout == "half" else column // 2
     assert finding(found, "reference").at == {"position": 3, "pair": pair}
@@ -382,7 +374,7 @@ def test_strict_sees_two_columns_that_err_against_each_other(layout, table):
     cell = halves[table][5, 1]
     for column, towards in zip(twins, (9, -9), strict=True):
         full[table][5, column] = np.nextafter(cell, np.float32(towards))
-    found = strictly(*full, right, "0:6,900")
+    found = rope.of_tables(*full, right, "0:6,900", "exact")
     reference = finding(found, "reference")
     assert not reference.ok
     assert reference.at == {"position": 5, "pair": 1}
