@@ -12,6 +12,7 @@ from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics import exact
 from tests import tolerances
+from tests.formulas.test_peers import listed
 from tests.matrices import matrix
 
 PEERS = {
@@ -29,10 +30,6 @@ PEERS = {
         {"base": 150_000, "factor": 32, "truncate": "false"},
     ),
 }
-
-
-def listed(positions):
-    return ",".join(map(str, positions.tolist()))
 
 
 def waves_of(scheme, given, seq_len=None):
