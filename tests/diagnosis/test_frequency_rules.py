@@ -61,7 +61,7 @@ def changed(values, pair, number):
 
 
 @pytest.mark.long
-@pytest.mark.sweep(100)
+@pytest.mark.sweep(23)
 @pytest.mark.parametrize(
     ("given", "rates", "told"),
     [
