@@ -73,6 +73,10 @@ def rotated(x, positions):
     angles = np.tile(np.outer(positions, 1e4 ** (-np.arange(0, 48, 2) / 48)), 2)
     turned = np.concatenate([-x[:, 24:48], x[:, :24]], 1)
     return np.concatenate([x[:, :48] * np.cos(angles) + turned * np.sin(angles), x[:, 48:]], 1)
+def copy_going_in(x, positions):
+    y = rotated(x, positions)
+    y[:, 48:] = x[:, :16]
+    return y
 def rolled(x, positions):
     y = rotated(x, positions)
     y[:, 48:] = np.roll(x[:, 48:], 1, 1)
@@ -103,6 +107,7 @@ def test_columns_that_hold_others_did_not_become_0(name, told):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
+        ("copy_going_in", STAY),
         ("rolled", STAY),
         ("zeros", STAY),
         ("nothing_but_the_rest", "the 48 columns that should rotate become 0"),
