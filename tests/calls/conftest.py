@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import shutil
+import textwrap
 
 import pytest
 
@@ -29,6 +31,18 @@ def patient(monkeypatch):
     """However busy the machine is, no call is left out because it takes long."""
     monkeypatch.setattr("posenc_cli.calls.patterns.SLOW_SECONDS", 1e9)
     monkeypatch.setattr("posenc_cli.calls.call_log.SLOW_SECONDS", 1e9)
+
+
+@pytest.fixture
+def ran(tmp_path, call):
+    """Run a command on a function of some code: its status, and its report or what it refuses."""
+
+    def run(code, name, *asked):
+        (tmp_path / "mine.py").write_text(textwrap.dedent(code), "utf-8")
+        status, out, err = call(*asked, "--json", "--impl", f"./mine.py:{name}")
+        return status, json.loads(out) if out else err
+
+    return run
 
 
 AS_USERS_START_THEM = (

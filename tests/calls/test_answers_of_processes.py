@@ -11,19 +11,8 @@ from posenc_cli.calls import worker
 from posenc_cli.calls.answers import returned_arrays
 from posenc_cli.calls.onnx import Refused
 from posenc_cli.frameworks import BY_NAME
+from tests.calls.test_calling import GOOD
 
-GOOD = """
-import os, sys
-import numpy as np
-inv_freq = 1e4 ** -(np.arange(0, 8, 2) / 8)
-def good(x, positions):
-    angles = np.asarray(positions)[:, None] * inv_freq
-    cos, sin = np.cos(angles), np.sin(angles)
-    y = np.empty_like(x)
-    y[:, ::2] = x[:, ::2] * cos - x[:, 1::2] * sin
-    y[:, 1::2] = x[:, ::2] * sin + x[:, 1::2] * cos
-    return y
-"""
 ASKED = ("rope-check", "-s", "rope", "-d", "8", "--len", "8", "--impl")
 WRITES = """
 def say(text):

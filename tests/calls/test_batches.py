@@ -102,9 +102,8 @@ def counts(x, positions):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["restarts", "counts"])
-def test_lost_positions_beside_a_wrong_base_are_given_no_false_cause(name, call, tmp_path):
-    (tmp_path / "twice.py").write_text(TWICE, "utf-8")
-    document = json.loads(call(*HALF, "--len", "600", "--impl", f"{tmp_path}/twice.py:{name}")[1])
+def test_lost_positions_beside_a_wrong_base_are_given_no_false_cause(name, ran):
+    document = ran(TWICE, name, *HALF[:-1], "--len", "600")[1]
     assert [why["cause"] for why in document["diagnosis"]] == ["unknown"]
 
 
@@ -142,13 +141,9 @@ def of_other_axes(x, positions):
         ("of_other_axes", "", ""),
     ],
 )
-def test_what_ends_its_process_in_a_call_that_callers_make_fails(
-    name, message, evidence, call, tmp_path
-):
-    (tmp_path / "dies.py").write_text(DIES, "utf-8")
-    status, out, err = call(*HALF, "--len", "66000", "--impl", f"{tmp_path}/dies.py:{name}")
-    document = json.loads(out)
-    assert (status, err) == (int(bool(message)), "")
+def test_what_ends_its_process_in_a_call_that_callers_make_fails(name, message, evidence, ran):
+    status, document = ran(DIES, name, *HALF[:-1], "--len", "66000")
+    assert status == bool(message)
     for why in document["diagnosis"]:
         assert why["cause"] == "unknown"
         assert why["message"].startswith(message)
@@ -296,6 +291,7 @@ def averaged(x, positions):
     y = right(x, positions)
     return (y + np.roll(y, 1, 1)) / 2 if y.ndim == 4 else y
 """
+OF_HALF_A_HEAD = (*HALF[:-1], "--set", "partial=0.5", "-l", "256")
 
 
 @pytest.mark.long
@@ -303,38 +299,30 @@ def averaged(x, positions):
     ("name", "calls"),
     [("zeroed", "several sequences"), ("zeroed_without_heads", "vectors (b, n, d)")],
 )
-def test_unrotated_dimensions_that_are_wrong_in_batches_alone_fail(name, calls, call, tmp_path):
+def test_unrotated_dimensions_that_are_wrong_in_batches_alone_fail(name, calls, ran):
     """A function of rows (n, d) that takes batches too, as its rotated dimensions show."""
-    (tmp_path / "mine.py").write_text(PARTIAL)
-    asked = (*HALF, "--set", "partial=0.5", "-l", "256", "--impl")
-    status, out, _ = call(*asked, f"./mine.py:{name}")
-    (why,) = json.loads(out)["diagnosis"]
-    assert (status, why["cause"]) == (1, "rotary-dim"), out
+    status, document = ran(PARTIAL, name, *OF_HALF_A_HEAD)
+    (why,) = document["diagnosis"]
+    assert (status, why["cause"]) == (1, "rotary-dim"), why
     assert why["message"] == f"unrotated dimensions change in calls with {calls}"
-    status, out, _ = call(*asked, "./mine.py:right")
-    assert (status, "not tested" in json.loads(out)["verdict"]) == (0, False), out
+    status, document = ran(PARTIAL, "right", *OF_HALF_A_HEAD)
+    assert (status, "not tested" in document["verdict"]) == (0, False), document
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["reshaped", "averaged", "doubled"])
-def test_heads_that_are_mixed_or_multiplied_in_batches_fail(name, call, tmp_path):
-    (tmp_path / "mine.py").write_text(PARTIAL)
-    asked = (*HALF, "--set", "partial=0.5", "-l", "256", "--impl", f"./mine.py:{name}")
-    status, out, _ = call(*asked)
-    (why,) = json.loads(out)["diagnosis"]
-    assert (status, why["cause"]) == (1, "unknown"), out
+def test_heads_that_are_mixed_or_multiplied_in_batches_fail(name, ran):
+    status, document = ran(PARTIAL, name, *OF_HALF_A_HEAD)
+    (why,) = document["diagnosis"]
+    assert (status, why["cause"]) == (1, "unknown"), why
     assert "depends on more than the row and its position" in why["message"]
 
 
 @pytest.mark.long
-def test_line_one_names_a_batch_whose_results_are_put_aside(call, tmp_path):
-    (tmp_path / "mine.py").write_text(PARTIAL)
-    asked = (*HALF, "--set", "partial=0.5", "-l", "256", "--impl", "./mine.py:weighted")
-    status, out, _ = call(*asked)
-    assert (status, "not tested: batches (results differ" in json.loads(out)["verdict"]) == (
-        0,
-        True,
-    )
+def test_line_one_names_a_batch_whose_results_are_put_aside(ran):
+    status, document = ran(PARTIAL, "weighted", *OF_HALF_A_HEAD)
+    assert status == 0
+    assert "not tested: batches (results differ" in document["verdict"]
 
 
 FIRST_ROWS = """
@@ -356,8 +344,7 @@ def first_of_each(x, positions):
 
 
 @pytest.mark.long
-def test_rows_at_the_position_of_the_first_are_not_said_to_follow_their_head(call, tmp_path):
-    (tmp_path / "own.py").write_text(FIRST_ROWS)
-    status, out, _ = call(*HALF, "--impl", f"{tmp_path}/own.py:first_of_each")
-    (why,) = json.loads(out)["diagnosis"]
+def test_rows_at_the_position_of_the_first_are_not_said_to_follow_their_head(ran):
+    status, document = ran(FIRST_ROWS, "first_of_each", *HALF[:-1])
+    (why,) = document["diagnosis"]
     assert (status, why["cause"]) == (1, "position-offset")

@@ -167,21 +167,21 @@ def test_positions_that_get_lost_in_calls_are_named_as_they_were_reproduced(word
     assert words in why.message
 
 
-NO_NUMBERS = {
-    "return x / np.float32(0) * 0": "not-a-number",
-    "y = good(x, p); y[:, 4:6] = np.inf; return y": "not-a-number",
-    "y = good(x, p); y[:, 4:6] *= np.float32(np.inf); return y": "not-a-number",
-    "y = good(x, p); y[:, 4:6] = np.nan; return y": "not-a-number",
-}
-
-
 @pytest.mark.long
 @pytest.mark.sweep(2)
-@pytest.mark.parametrize(("body", "cause"), NO_NUMBERS.items())
-def test_infinite_values_and_no_numbers_at_all_are_no_memory_that_nobody_wrote(body, cause, check):
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return x / np.float32(0) * 0",
+        "y = good(x, p); y[:, 4:6] = np.inf; return y",
+        "y = good(x, p); y[:, 4:6] *= np.float32(np.inf); return y",
+        "y = good(x, p); y[:, 4:6] = np.nan; return y",
+    ],
+)
+def test_infinite_values_and_no_numbers_at_all_are_no_memory_that_nobody_wrote(body, check):
     found = check(f"def f(x, p): {body}")
     (why,) = diagnose(found)
-    assert why.cause == cause
+    assert why.cause == "not-a-number"
     assert found.survey.reference.pair == (2 if "4:6" in body else 0)
     if "4:6] = np.inf" in body:
         assert why.evidence.startswith("68 of 272 rotations, first at position 0, pair 2")
@@ -224,12 +224,6 @@ def test_what_ignores_more_than_positions_is_no_offset_of_them(body, check):
     found = check(body, positions="0:16")
     assert not found.ok
     assert diagnose(found)[0].cause != "position-offset"
-
-
-@pytest.mark.long
-def test_rows_that_are_counted_are_an_offset_of_positions(check):
-    found = check("def f(x, p): return good(x, np.arange(len(x)))")
-    assert diagnose(found)[0].cause == "position-offset"
 
 
 @pytest.mark.slow
@@ -488,7 +482,6 @@ def test_a_function_of_a_scheme_that_follows_the_length_is_held_to_linearity_too
         ("masked", 2, "a masked array"),
         ("speechless", 2, "raised Speechless"),
         ("cached", 2, "raised IndexError"),
-        ("missing", 2, "has no attribute 'missing'"),
     ],
 )
 def test_what_is_no_array_of_numbers_is_refused_in_words(name, status, words, call, own):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -222,22 +221,11 @@ def g(q, k, v, positions):
 
 
 @pytest.mark.long
-def test_v_is_not_taken_for_q_and_comes_back_as_it_was(call, tmp_path):
-    (tmp_path / "mine.py").write_text(TURNS_V)
+def test_v_is_not_taken_for_q_and_comes_back_as_it_was(ran):
     for name, expected in (("f", 1), ("g", 0)):
-        asked = (
-            "rope-check",
-            *HALF,
-            "--len",
-            "40",
-            "--json",
-            "--impl",
-            f"{tmp_path}/mine.py:{name}",
-        )
-        status, out, _ = call(*asked)
+        status, document = ran(TURNS_V, name, "rope-check", *HALF, "--len", "40")
         assert status == expected
-        own = json.loads(out)["subject"]["call"]
-        assert ("v beside q and k" in own["patterns"]) == (name == "g")
+        assert ("v beside q and k" in document["subject"]["call"]["patterns"]) == (name == "g")
 
 
 AXES = [
@@ -294,10 +282,9 @@ def test_what_needs_more_than_positions_is_given_none_in_its_place(call):
 
 
 @pytest.mark.long
-def test_an_image_is_not_given_and_the_refusal_says_so(call, tmp_path):
+def test_an_image_is_not_given_and_the_refusal_says_so(ran):
     """DINOv3's module takes pixel_values, whose size in patches is the grid."""
-    (tmp_path / "mine.py").write_text("def f(pixel_values):\n    return pixel_values\n")
-    status, _, err = call("rope-check", *HALF, "--impl", "./mine.py:f")
+    status, err = ran("def f(pixel_values): return pixel_values", "f", "rope-check", *HALF)
     assert (status, "needs pixel_values, which posenc does not give" in err) == (2, True)
 
 
@@ -396,9 +383,9 @@ def test_a_call_that_does_not_fit_is_answered_by_the_one_that_does(name, more, s
     assert words in " ".join((out + err).split())
 
 
-def test_a_refusal_names_the_arguments_that_are_not_known(call, tmp_path):
-    (tmp_path / "mine.py").write_text("def apply(x, patches, freqs): ...")
-    status, _, err = call("rope-check", *HALF, "--impl", "./mine.py:apply")
+def test_a_refusal_names_the_arguments_that_are_not_known(ran):
+    code = "def apply(x, patches, freqs): ..."
+    status, err = ran(code, "apply", "rope-check", *HALF)
     assert status == 2
     assert "not a known call form: posenc does not know the use of patches\n" in err
     assert "--tables cos.npy sin.npy" in err
@@ -459,10 +446,10 @@ def f(inputs, start_index=0):
 
 
 @pytest.mark.long
-def test_tables_that_end_before_the_positions_asked_for_are_refused(call, tmp_path):
+def test_tables_that_end_before_the_positions_asked_for_are_refused(ran):
     own = f"import sys; sys.path.insert(0, {str(DOUBLES.parent)!r})\nfrom doubles import full\n"
-    (tmp_path / "mine.py").write_text(own + "def f(seq_len): return full(range(min(seq_len, 512)))")
-    status, _, err = call("rope-check", *HALF, "--impl", "./mine.py:f")
+    code = own + "def f(seq_len): return full(range(min(seq_len, 512)))"
+    status, err = ran(code, "f", "rope-check", *HALF)
     assert status == 2
     assert "returned tables whose shape changes with the number of positions\n" in err
 
@@ -475,21 +462,20 @@ def _plain():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("power", "status"), [("1 / growth", 0), ("growth", 1)])
-def test_amplitudes_grow_for_keys_as_they_fall_for_queries(call, tmp_path, power, status):
-    (tmp_path / "xpos.py").write_text(
-        "import numpy as np\n"
-        "def turned(x, angles, growth):\n"
-        "    z = (x[..., 0::2] + 1j * x[..., 1::2]) * np.exp(1j * angles) * growth\n"
-        "    return np.stack([z.real, z.imag], axis=-1).reshape(x.shape)\n"
-        "def q_and_k(q, k, positions):\n"
-        "    pair = np.arange(0, 64, 2)\n"
-        "    angles = np.outer(positions, 10_000.0 ** (-pair / 64))\n"
-        "    share = (pair + 0.4 * 64) / (1.4 * 64)\n"
-        "    growth = share ** ((positions[:, None] - 32) / 512)\n"
-        f"    return turned(q, angles, growth), turned(k, angles, {power})\n"
-    )
-    asked = ("rope-check", "-s", "xpos", "-l", "64", "--impl", "xpos.py:q_and_k")
-    assert call(*asked)[0] == status
+def test_amplitudes_grow_for_keys_as_they_fall_for_queries(ran, power, status):
+    code = f"""
+        import numpy as np
+        def turned(x, angles, growth):
+            z = (x[..., 0::2] + 1j * x[..., 1::2]) * np.exp(1j * angles) * growth
+            return np.stack([z.real, z.imag], axis=-1).reshape(x.shape)
+        def q_and_k(q, k, positions):
+            pair = np.arange(0, 64, 2)
+            angles = np.outer(positions, 10_000.0 ** (-pair / 64))
+            share = (pair + 0.4 * 64) / (1.4 * 64)
+            growth = share ** ((positions[:, None] - 32) / 512)
+            return turned(q, angles, growth), turned(k, angles, {power})
+    """
+    assert ran(code, "q_and_k", "rope-check", "-s", "xpos", "-l", "64")[0] == status
 
 
 @pytest.mark.slow
@@ -515,7 +501,7 @@ def test_tables_of_old_transformers_have_axes_before_their_rows(call, tmp_path):
 
 
 @pytest.mark.long
-def test_a_function_without_positions_gets_no_longer_call_than_was_asked_for(call, tmp_path):
+def test_a_function_without_positions_gets_no_longer_call_than_was_asked_for(ran):
     """Its tables end with the context, and later rows are rotated as its last."""
     code = """
         import numpy as np
@@ -525,15 +511,12 @@ def test_a_function_without_positions_gets_no_longer_call_than_was_asked_for(cal
             cos, sin = (np.tile(f(angles), 2).astype(np.float32) for f in (np.cos, np.sin))
             return x * cos + np.concatenate([-x[..., 16:], x[..., :16]], -1) * sin
     """
-    path = tmp_path / "short.py"
-    path.write_text(textwrap.dedent(code), "utf-8")
-    asked = ("rope-check", *HALF, "--impl", f"{path}:rotate")
-    assert call(*asked, "--len", "4096")[0] == 0
-    status, out, _ = call(*asked)
-    assert (status, "positions are clamped at 4095" in " ".join(out.split())) == (1, True)
+    assert ran(code, "rotate", "rope-check", *HALF, "--len", "4096")[0] == 0
+    status, document = ran(code, "rotate", "rope-check", *HALF)
+    assert (status, "positions are clamped at 4095" in document["cause"]) == (1, True)
 
 
-def test_an_offset_with_which_no_call_succeeds_is_said_not_to_be_tried(call, tmp_path):
+def test_an_offset_with_which_no_call_succeeds_is_said_not_to_be_tried(ran, tmp_path):
     code = """
         import doubles
         def rotate(x, offset=None):
@@ -541,11 +524,9 @@ def test_an_offset_with_which_no_call_succeeds_is_said_not_to_be_tried(call, tmp
             return doubles.mlx(x, 0)
     """
     (tmp_path / "doubles.py").write_text(DOUBLES.read_text("utf-8"), "utf-8")
-    (tmp_path / "raises.py").write_text(textwrap.dedent(code), "utf-8")
-    asked = ("rope-check", *HALF, "--len", "64", "--json", "--impl")
-    status, out, _ = call(*asked, f"{tmp_path / 'raises.py'}:rotate")
-    untried = json.loads(out)["subject"]["call"]["untried"]
+    status, document = ran(code, "rotate", "rope-check", *HALF, "--len", "64")
     assert status == 0
+    untried = document["subject"]["call"]["untried"]
     assert "offset, because each call with it raised an error" in untried
 
 
@@ -574,10 +555,8 @@ def twice(positions, dim=32):
     ("name", "status", "cause"),
     [("table", 0, None), ("backward", 1, "direction"), ("twice", 0, None)],
 )
-def test_one_table_holds_sines_beside_cosines_or_angles_twice(name, status, cause, call, tmp_path):
+def test_one_table_holds_sines_beside_cosines_or_angles_twice(name, status, cause, ran):
     """GPT-J's create_sinusoidal_positions, which transformers has."""
-    (tmp_path / "mine.py").write_text(HALVES)
-    asked = ("rope-check", "-s", "rope", "-d", "32", "-l", "4096", "--json")
-    found, out, err = call(*asked, "--impl", f"./mine.py:{name}")
-    said = json.loads(out)["cause"]
-    assert (found, err, said and said.partition(":")[0]) == (status, "", cause), out
+    found, document = ran(HALVES, name, "rope-check", *NEIGHBOURS, "-l", "4096")
+    said = document["cause"]
+    assert (found, said and said.partition(":")[0]) == (status, cause), document

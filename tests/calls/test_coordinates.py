@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -125,17 +123,8 @@ def cause_of(document):
 
 
 @pytest.fixture
-def checked(tmp_path, monkeypatch, call):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "port.py").write_text(PORT)
-
-    def run(name, *how):
-        status, out, err = call(
-            "rope-check", *(how or GRID), "--impl", f"./port.py:{name}", "--json"
-        )
-        return status, json.loads(out) if out else err
-
-    return run
+def checked(ran):
+    return lambda name, *how: ran(PORT, name, "rope-check", *(how or GRID))
 
 
 @pytest.mark.long
@@ -215,13 +204,13 @@ def swapped(coords):
 
 
 @pytest.mark.long
-def test_coordinates_of_dinov3_are_the_centres_of_patches_from_minus_1_to_1(tmp_path, call):
-    (tmp_path / "centred.py").write_text(CENTRED)
+@pytest.mark.parametrize(("name", "status", "cause"), [("right", 0, None), ("swapped", 1, "axis")])
+def test_coordinates_of_dinov3_are_the_centres_of_patches_from_minus_1_to_1(
+    name, status, cause, ran
+):
     how = ("-s", "rope-axial", "-d", "64", "--set", "convention=dinov3", "--set", "grid=6x10")
-    for name, status, cause in (("right", 0, None), ("swapped", 1, "axis")):
-        given = ("--impl", f"{tmp_path}/centred.py:{name}", "--json")
-        found, out, _ = call("rope-check", *how, *given)
-        assert (found, cause_of(json.loads(out))) == (status, cause)
+    found, document = ran(CENTRED, name, "rope-check", *how)
+    assert (found, cause_of(document)) == (status, cause)
 
 
 MULTIMODAL = """
@@ -270,13 +259,9 @@ def late(x, position_ids):
 
 
 @pytest.fixture
-def multimodal(tmp_path, call):
-    (tmp_path / "port.py").write_text(MULTIMODAL)
-
+def multimodal(ran):
     def run(name, where=("-l", "96")):
-        given = ("-m", "qwen3-vl-4b", *where, "--impl", f"{tmp_path}/port.py:{name}", "--json")
-        status, out, _ = call("rope-check", *given)
-        return status, json.loads(out)
+        return ran(MULTIMODAL, name, "rope-check", "-m", "qwen3-vl-4b", *where)
 
     return run
 
@@ -372,15 +357,8 @@ PATCHES = ("-s", "rope-axial", "-d", "64", "--set", "convention=qwen2-vl")
 
 
 @pytest.fixture
-def whole(tmp_path, call):
-    (tmp_path / "whole.py").write_text(WHOLE)
-
-    def run(name, given):
-        how = (*PATCHES, "--set", given, "--impl", f"{tmp_path}/whole.py:{name}", "--json")
-        status, out, err = call("rope-check", *how)
-        return status, json.loads(out) if out else err
-
-    return run
+def whole(ran):
+    return lambda name, given: ran(WHOLE, name, "rope-check", *PATCHES, "--set", given)
 
 
 @pytest.mark.long
@@ -432,14 +410,11 @@ def own_tables(x, grid_sizes, freqs):
         ("own_tables", "base", "freqs is ignored"),
     ],
 )
-def test_a_function_of_wan_is_given_sizes_and_tables_of_each_axis(
-    name, cause, words, tmp_path, call
-):
-    (tmp_path / "wan.py").write_text(WAN)
-    how = ("-s", "rope-axial", "--set", "convention=wan", "--set", "grid=3x4x5", "--json")
-    status, out, _ = call("rope-check", *how, "--impl", f"{tmp_path}/wan.py:{name}")
-    assert (status, cause_of(json.loads(out))) == (int(cause is not None), cause)
-    assert words in out
+def test_a_function_of_wan_is_given_sizes_and_tables_of_each_axis(name, cause, words, ran):
+    how = ("-s", "rope-axial", "--set", "convention=wan", "--set", "grid=3x4x5")
+    status, report = ran(WAN, name, "rope-check", *how)
+    assert (status, cause_of(report)) == (int(cause is not None), cause)
+    assert words in str(report)
 
 
 @pytest.mark.long
@@ -507,14 +482,10 @@ def tables_of_one_size(grid_hw):
 
 
 @pytest.fixture
-def of_a_grid(tmp_path, call):
-    (tmp_path / "grid.py").write_text(OF_A_GRID)
-
+def of_a_grid(ran):
     def run(name, grid="4x6"):
         how = ("-s", "rope-axial", "-d", "32", "--set", "convention=gemma4", "--layout", "half")
-        given = ("--set", f"grid={grid}", "--impl", f"{tmp_path}/grid.py:{name}", "--json")
-        status, out, _ = call("rope-check", *how, *given)
-        return status, json.loads(out)
+        return ran(OF_A_GRID, name, "rope-check", *how, "--set", f"grid={grid}")
 
     return run
 

@@ -171,30 +171,26 @@ def test_positions_in_bfloat16_are_found_in_mlx(call, tmp_path):
     assert report["diagnosis"][0]["cause"] == "position-precision"
 
 
-LAZY = """
+BY_ANY = STRICT.replace("import array_api_strict as xp", "").replace("positions)", "positions, xp)")
+LAZY = (
+    BY_ANY
+    + """
 def rope(x, positions):
     import array_api_strict as xp
-    rates = 1.0 / 10000.0 ** (xp.arange(0, 8, 2, dtype=xp.float32) / 8)
-    angles = xp.astype(positions, xp.float32)[:, None] * rates[None, :]
-    cos, sin = xp.cos(angles), xp.sin(angles)
-    a, b = x[..., :4], x[..., 4:]
-    return xp.concat([a * cos - b * sin, b * cos + a * sin], axis=-1)
+    return turned(x, positions, xp)
 """
-TAKES_ANY = """
+)
+TAKES_ANY = (
+    BY_ANY
+    + """
 def rope(x, positions):
     import array_api_strict as xp
     import numpy as np
     if not isinstance(x, np.ndarray):
-        return other(x, positions, xp)
-    return xp.asarray(np.asarray(other(xp.asarray(x), xp.asarray(positions), xp)) + 1)
-
-def other(x, positions, xp):
-    rates = 1.0 / 10000.0 ** (xp.arange(0, 8, 2, dtype=xp.float32) / 8)
-    angles = xp.astype(positions, xp.float32)[:, None] * rates[None, :]
-    cos, sin = xp.cos(angles), xp.sin(angles)
-    a, b = x[..., :4], x[..., 4:]
-    return xp.concat([a * cos - b * sin, b * cos + a * sin], axis=-1)
+        return turned(x, positions, xp)
+    return xp.asarray(np.asarray(turned(xp.asarray(x), xp.asarray(positions), xp)) + 1)
 """
+)
 
 
 @pytest.mark.long

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -143,16 +141,9 @@ def of_width(x, positions, head_dim=64):
 
 
 @pytest.fixture
-def checked(tmp_path, call):
-    (tmp_path / "port.py").write_text(PORT)
-
-    def run(name, *more):
-        how = ("-s", "rope", "-d", "64", "--layout", "half", "-l", "256", *more)
-        given = ("--impl", f"{tmp_path}/port.py:{name}", "--json")
-        status, out, err = call("rope-check", *how, *given)
-        return status, json.loads(out) if out else err
-
-    return run
+def checked(ran):
+    how = ("rope-check", "-s", "rope", "-d", "64", "--layout", "half", "-l", "256")
+    return lambda name, *more: ran(PORT, name, *how, *more)
 
 
 @pytest.mark.long

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import random
 from pathlib import Path
 
@@ -108,46 +107,43 @@ def test_a_function_of_angles_with_other_pairs_than_the_reference_ends_in_a_verd
 
 
 @pytest.mark.long
-def test_a_number_format_that_is_asked_for_is_that_of_results_alone(call, tmp_path):
-    (tmp_path / "mine.py").write_text(
-        "import numpy as np\n"
-        "def f(positions, dtype=np.float32):\n"
-        "    places = np.asarray(positions).astype(dtype).astype(float)\n"
-        "    angles = np.multiply.outer(places, 1e4 ** -(np.arange(0, 32, 2) / 32))\n"
-        "    return np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)\n"
-        "def g(positions, dtype=np.float32):\n"
-        "    return tuple(own.astype(dtype) for own in f(positions))\n"
-    )
-    asked = (*ASKED[:-3], "--len", "3000", "--json", "--impl")
-    status, out, _ = call(*asked, "mine.py:f")
-    why = json.loads(out)["diagnosis"][0]
+def test_a_number_format_that_is_asked_for_is_that_of_results_alone(ran):
+    code = """
+        import numpy as np
+        def f(positions, dtype=np.float32):
+            places = np.asarray(positions).astype(dtype).astype(float)
+            angles = np.multiply.outer(places, 1e4 ** -(np.arange(0, 32, 2) / 32))
+            return np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
+        def g(positions, dtype=np.float32):
+            return tuple(own.astype(dtype) for own in f(positions))
+    """
+    status, document = ran(code, "f", *ASKED[:-3], "--len", "3000")
+    why = document["diagnosis"][0]
     words = "positions are rounded to float16, as results are"
     assert (status, why["cause"], why["message"]) == (1, "position-precision", words)
-    status, out, _ = call(*asked, "mine.py:g")
-    assert (status, "not tested" in json.loads(out)["verdict"]) == (0, False)
+    status, document = ran(code, "g", *ASKED[:-3], "--len", "3000")
+    assert (status, "not tested" in document["verdict"]) == (0, False)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", [256, 300, 450])
-@pytest.mark.parametrize("made", ["x", "np.cos(a), np.sin(a)"], ids=["vectors", "tables"])
-def test_rows_that_begin_late_are_compared_with_the_reference(first, made, call, tmp_path):
+@pytest.mark.parametrize("made", ["vectors", "tables"])
+def test_rows_that_begin_late_are_compared_with_the_reference(first, made, ran):
     """Not only with other calls that begin there."""
-    (tmp_path / "mine.py").write_text(
-        "import numpy as np\n"
-        "from tests.calls.supplied import rotated\n"
-        "def f(x, start_pos=0):\n"
-        f"    late = 0 if start_pos >= {first} else 1\n"
-        "    return rotated(x, late * (start_pos + np.arange(x.shape[-2])))\n"
-        "def g(length, start_pos):\n"
-        f"    late = 0 if start_pos >= {first} else 1\n"
-        "    places = late * (start_pos + np.arange(length))\n"
-        "    angles = np.multiply.outer(places, 1e4 ** -(np.arange(0, 32, 2) / 32))\n"
-        "    return np.cos(angles), np.sin(angles)\n"
-    )
-    name = "f" if made == "x" else "g"
-    asked = (*ASKED[:-3], "--len", "512", "--json", "--impl", f"mine.py:{name}")
-    status, out, _ = call(*asked)
-    why = json.loads(out)["diagnosis"][0]
+    code = f"""
+        import numpy as np
+        from tests.calls.supplied import rotated
+        def vectors(x, start_pos=0):
+            late = 0 if start_pos >= {first} else 1
+            return rotated(x, late * (start_pos + np.arange(x.shape[-2])))
+        def tables(length, start_pos):
+            late = 0 if start_pos >= {first} else 1
+            places = late * (start_pos + np.arange(length))
+            angles = np.multiply.outer(places, 1e4 ** -(np.arange(0, 32, 2) / 32))
+            return np.cos(angles), np.sin(angles)
+    """
+    status, document = ran(code, made, *ASKED[:-3], "--len", "512")
+    why = document["diagnosis"][0]
     known = ("no-rotation", "position-offset")  # at position 0, so not at all
     assert (status, why["cause"] in known) == (1, True), why
 
@@ -172,55 +168,53 @@ def test_few_positions_leave_out_calls_and_end_in_a_verdict(count, name, call):
     ],
     ids=["vectors", "tables"],
 )
-def test_line_one_says_that_no_batch_is_tried_of_few_positions(result, said, call, tmp_path):
-    (tmp_path / "mine.py").write_text(
-        "import numpy as np\n"
-        "from tests.calls import supplied\n"
-        f"def f({'x, ' * ('ids' in result)}position_ids):\n"
-        "    places = np.asarray(position_ids, float)\n"
-        "    angles = np.multiply.outer(places, 1e4 ** -(np.arange(0, 32, 2) / 32))\n"
-        f"    return {result}\n"
-    )
-    asked = ["16" if given == "256" else given for given in ASKED]
-    status, out, err = call(*asked, "--impl", "mine.py:f")
-    assert (status, err) == (0, ""), out
-    assert json.loads(out)["verdict"].partition("; not tested: ")[2] == said
+def test_line_one_says_that_no_batch_is_tried_of_few_positions(result, said, ran):
+    code = f"""
+        import numpy as np
+        from tests.calls import supplied
+        def f({"x, " * ("ids" in result)}position_ids):
+            places = np.asarray(position_ids, float)
+            angles = np.multiply.outer(places, 1e4 ** -(np.arange(0, 32, 2) / 32))
+            return {result}
+    """
+    status, document = ran(code, "f", *ASKED[:-3], "--len", "16")
+    assert status == 0, document
+    assert document["verdict"].partition("; not tested: ")[2] == said
 
 
 @pytest.mark.long
-def test_line_one_says_that_no_batch_is_tried_where_frequencies_follow_the_length(call, tmp_path):
-    (tmp_path / "mine.py").write_text(
-        "import numpy as np\n"
-        "def f(x, positions):\n"
-        "    places = np.asarray(positions)\n"
-        "    if places.ndim == 2:\n"
-        "        places = places[0]\n"
-        "    n = max(int(places.max()) + 1, 64)\n"
-        "    base = 1e4 * (2 * n / 64 - 1) ** (32 / 30)\n"
-        "    angles = np.multiply.outer(places, base ** -(np.arange(0, 32, 2) / 32))\n"
-        "    a, b = np.split(x, 2, -1)\n"
-        "    c, s = np.cos(angles), np.sin(angles)\n"
-        "    return np.concatenate([a * c - b * s, b * c + a * s], -1).astype(x.dtype)\n"
-    )
+def test_line_one_says_that_no_batch_is_tried_where_frequencies_follow_the_length(ran):
+    code = """
+        import numpy as np
+        def f(x, positions):
+            places = np.asarray(positions)
+            if places.ndim == 2:
+                places = places[0]
+            n = max(int(places.max()) + 1, 64)
+            base = 1e4 * (2 * n / 64 - 1) ** (32 / 30)
+            angles = np.multiply.outer(places, base ** -(np.arange(0, 32, 2) / 32))
+            a, b = np.split(x, 2, -1)
+            c, s = np.cos(angles), np.sin(angles)
+            return np.concatenate([a * c - b * s, b * c + a * s], -1).astype(x.dtype)
+    """
     dynamic = "rope-check -s rope-dynamic --set factor=2 --set max_position_embeddings=64"
-    asked = (*dynamic.split(), *ASKED[3:7], "--len", "128", "--json", "--impl", "mine.py:f")
-    status, out, err = call(*asked)
-    assert (status, err) == (0, ""), out
-    assert "; not tested: several sequences or heads in one call" in json.loads(out)["verdict"]
+    status, document = ran(code, "f", *dynamic.split(), *ASKED[3:7], "--len", "128")
+    assert status == 0, document
+    assert "; not tested: several sequences or heads in one call" in document["verdict"]
 
 
 @pytest.mark.long
-def test_a_module_is_made_for_use_not_for_training(call, tmp_path):
-    (tmp_path / "mine.py").write_text(
-        "from tests.calls.supplied import ids\n"
-        "class Rope:\n"
-        "    training = True\n"
-        "    def eval(self):\n"
-        "        self.training = False\n"
-        "    def __call__(self, x, positions):\n"
-        "        return x if self.training else ids(x, positions)\n"
-    )
-    assert call(*ASKED, "--impl", "mine.py:Rope")[0] == 0
+def test_a_module_is_made_for_use_not_for_training(ran):
+    code = """
+        from tests.calls.supplied import ids
+        class Rope:
+            training = True
+            def eval(self):
+                self.training = False
+            def __call__(self, x, positions):
+                return x if self.training else ids(x, positions)
+    """
+    assert ran(code, "Rope", *ASKED[:-1])[0] == 0
 
 
 FIRST = (

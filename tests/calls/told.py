@@ -229,6 +229,8 @@ class OfVllm:
 class YarnOfVllm(OfVllm):
     """YaRNScalingRotaryEmbedding, whose max_position_embeddings is the original context."""
 
+    share = 1.0
+
     def __init__(
         self,
         head_size,
@@ -240,7 +242,7 @@ class YarnOfVllm(OfVllm):
         dtype,
     ):
         super().__init__(head_size, rotary_dim, max_position_embeddings, base, is_neox_style, dtype)
-        turns = max_position_embeddings / (2 * np.pi * np.array([32, 1]))
+        turns = self.share * max_position_embeddings / (2 * np.pi * np.array([32, 1]))
         bounds = rotary_dim * np.log(turns) / (2 * np.log(base))
         low, high = max(np.floor(bounds[0]), 0), min(np.ceil(bounds[1]), rotary_dim - 1)
         ramp = np.clip((np.arange(rotary_dim // 2) - low) / (high - low), 0, 1)
@@ -256,18 +258,7 @@ class YarnOfVllm(OfVllm):
 
 
 class YarnOfHalfTheContext(YarnOfVllm):
-    def __init__(
-        self,
-        head_size,
-        rotary_dim,
-        max_position_embeddings,
-        base,
-        is_neox_style,
-        scaling_factor,
-        dtype,
-    ):
-        half = max_position_embeddings / 2
-        super().__init__(head_size, rotary_dim, half, base, is_neox_style, scaling_factor, dtype)
+    share = 0.5
 
 
 class OfAnIntegerBase:

@@ -71,25 +71,36 @@ def grid(height, width):
     return np.concatenate([part(half) for half in halves for part in (np.sin, np.cos)], -1)
 
 
+SETTINGS = {
+    "sinusoidal": {"dim": D},
+    "sinusoidal-nd": {"dim": D, "grid": (4, 6)},
+    "timestep": {"dim": D},
+    "alibi": {"heads": HEADS},
+}
+
+
+def reported(scheme, function, **given):
+    """The report on a function, by the settings of its scheme."""
+    where = {} if scheme == "sinusoidal-nd" else {"positions": N}
+    return posenc.check(scheme, impl=function, **{**where, **SETTINGS[scheme], **given})
+
+
 RIGHT = {
-    "added": ("sinusoidal", added, {"dim": D}),
-    "ids": ("sinusoidal", of_ids, {"dim": D}),
-    "first axis": ("sinusoidal", lambda positions: sinusoid(np.ravel(positions)), {"dim": D}),
-    "cache": ("alibi", of_cache, {"heads": HEADS}),
-    "scores": ("alibi", to_scores, {"heads": HEADS}),
-    "timesteps": ("timestep", timesteps, {"dim": D}),
-    "grid": ("sinusoidal-nd", grid, {"dim": D, "grid": (4, 6)}),
-    "pos": ("sinusoidal", of_pos, {"dim": D}),  # x-transformers
-    "count": ("sinusoidal", lambda position: sinusoid(np.arange(position)), {"dim": D}),  # Keras
+    "added": ("sinusoidal", added),
+    "ids": ("sinusoidal", of_ids),
+    "first axis": ("sinusoidal", lambda positions: sinusoid(np.ravel(positions))),
+    "cache": ("alibi", of_cache),
+    "scores": ("alibi", to_scores),
+    "timesteps": ("timestep", timesteps),
+    "grid": ("sinusoidal-nd", grid),
+    "pos": ("sinusoidal", of_pos),  # x-transformers
+    "count": ("sinusoidal", lambda position: sinusoid(np.arange(position))),  # Keras
 }
 
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_functions_pass(name):
-    scheme, function, settings = RIGHT[name]
-    report = posenc.check(
-        scheme, impl=function, positions=None if name == "grid" else N, **settings
-    )
+    report = reported(*RIGHT[name])
     assert report.ok, str(report)
     assert "not tested" not in report.verdict
 
@@ -190,58 +201,53 @@ def to_scores_of_a_square(scores):
 
 WRONG = {
     "start": (
-        *("sinusoidal", of_the_first_start, {"dim": D}),
-        *("sequence 2 of two sequences at other positions", "position-offset"),
+        "sinusoidal",
+        of_the_first_start,
+        "sequence 2 of two sequences at other positions",
+        "position-offset",
     ),
     "square batch": (
-        *("sinusoidal", row_0_for_as_many_sequences_as_rows, {"dim": D}),
-        *("equal numbers of sequences and rows", "position-offset"),
+        "sinusoidal",
+        row_0_for_as_many_sequences_as_rows,
+        "equal numbers of sequences and rows",
+        "position-offset",
     ),
-    "length": (
-        *("alibi", of_one_length, {"heads": HEADS}),
-        *(f"{N // 2} positions", "slopes"),
-    ),
-    "one head": ("alibi", half_for_one_head, {"heads": HEADS}, "heads=1", "heads"),
-    "square grid": (
-        *("sinusoidal-nd", by_columns_if_square, {"dim": D, "grid": (4, 6)}),
-        *("grid=8×8", "axis"),
-    ),
-    "one behind": ("sinusoidal", decodes_one_behind, {"dim": D}, "single rows", "position-offset"),
-    "√d": ("sinusoidal", scales_single_rows, {"dim": D}, "single rows", "not-added"),
+    "length": ("alibi", of_one_length, f"{N // 2} positions", "slopes"),
+    "one head": ("alibi", half_for_one_head, "heads=1", "heads"),
+    "square grid": ("sinusoidal-nd", by_columns_if_square, "grid=8×8", "axis"),
+    "one behind": ("sinusoidal", decodes_one_behind, "single rows", "position-offset"),
+    "√d": ("sinusoidal", scales_single_rows, "single rows", "not-added"),
     "first sequence": (
-        *("sinusoidal", of_the_first_sequence, {"dim": D}),
-        *("sequence 2 of two sequences at other positions", "position-offset"),
+        "sinusoidal",
+        of_the_first_sequence,
+        "sequence 2 of two sequences at other positions",
+        "position-offset",
     ),
-    "one query": (
-        *("alibi", no_bias_for_one_query, {"heads": HEADS}),
-        *("the last query of 64", "uninitialised"),
-    ),
+    "one query": ("alibi", no_bias_for_one_query, "the last query of 64", "uninitialised"),
     "slopes along sequences": (
-        *("alibi", to_scores_of_a_square, {"heads": HEADS}),
-        *("equal numbers of sequences, positions and heads", "heads"),
+        "alibi",
+        to_scores_of_a_square,
+        "equal numbers of sequences, positions and heads",
+        "heads",
     ),
-    "other heads": ("alibi", naive, {"heads": HEADS}, "heads=12", "slopes"),
-    "max_period": ("timestep", of_one_period, {"dim": D}, "max_period=30000", "base"),
-    "fractions": (
-        *("timestep", of_whole_ones, {"dim": D}),
-        *("fractional timesteps", "position-offset"),
-    ),
+    "other heads": ("alibi", naive, "heads=12", "slopes"),
+    "max_period": ("timestep", of_one_period, "max_period=30000", "base"),
+    "fractions": ("timestep", of_whole_ones, "fractional timesteps", "position-offset"),
     "half": (
-        *("timestep", of_half_precision, {"dim": D, "positions": range(0, 1000, 7)}),
-        *("fractional timesteps", "position-precision"),
+        "timestep",
+        of_half_precision,
+        "fractional timesteps",
+        "position-precision",
+        {"positions": range(0, 1000, 7)},
     ),
     "angles in their format": (
-        *("timestep", of_their_format, {"dim": D}),
-        *("timesteps in float16", "position-precision"),
+        "timestep",
+        of_their_format,
+        "timesteps in float16",
+        "position-precision",
     ),
-    "keys counted": (
-        *("alibi", of_counted_keys, {"heads": HEADS}),
-        *("positions from 7 on", "unknown"),
-    ),
-    "high grid": (
-        *("sinusoidal-nd", swapped_if_high, {"dim": D, "grid": (4, 6)}),
-        *("grid=8×7", "axis"),
-    ),
+    "keys counted": ("alibi", of_counted_keys, "positions from 7 on", "unknown"),
+    "high grid": ("sinusoidal-nd", swapped_if_high, "grid=8×7", "axis"),
 }
 
 
@@ -284,9 +290,8 @@ def test_a_result_that_the_next_call_overwrites_fails(scheme, function, settings
 
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_in_one_kind_of_call_fails_and_the_call_is_named(name):
-    scheme, function, settings, call, cause = WRONG[name]
-    given = settings if "grid" in settings else {"positions": N, **settings}
-    report = posenc.check(scheme, impl=function, **given)
+    scheme, function, call, cause, *given = WRONG[name]
+    report = reported(scheme, function, **(given[0] if given else {}))
     assert (report.ok, report.call, report.cause) == (False, call, cause), str(report)
     assert f"called for {call}," in report.verdict
 
@@ -297,7 +302,7 @@ def test_queries_counted_from_the_first_key_are_told_on_the_first_line():
     def from_the_first(num_heads, query_length, key_length):
         return bias(num_heads, query_length, key_length, 0)
 
-    report = posenc.check("alibi", impl=from_the_first, positions=N, heads=HEADS)
+    report = reported("alibi", from_the_first)
     assert report.ok
     assert "not tested: fewer queries than keys" in report.verdict
     assert report.as_json()["not_tested"]
@@ -311,7 +316,7 @@ def test_a_mask_is_given_for_each_position_and_padding_is_not_tested():
         both = slopes(num_heads)[None, :, None] * at[:, None, :]
         return both.reshape(attention_mask.shape[0] * num_heads, 1, -1)
 
-    report = posenc.check("alibi", impl=build_alibi_tensor, positions=N, heads=HEADS, form="bloom")
+    report = reported("alibi", build_alibi_tensor, form="bloom")
     assert report.ok, str(report)
     assert "not tested: masks with padding" in report.verdict
 
@@ -343,7 +348,7 @@ def test_a_table_of_one_length_that_is_added_as_a_whole_is_right():
     def vit(x):
         return x + table
 
-    report = posenc.check("sinusoidal", impl=vit, positions=N, dim=D)
+    report = reported("sinusoidal", vit)
     assert report.ok, str(report)
     assert "not tested: the first row alone" in report.verdict
 
@@ -373,21 +378,6 @@ def of_64(num_heads, seq_len):
 
 def of_one_width(positions, dim=D):
     return sinusoid(positions, dim, base=1e4 ** (dim / D))
-
-
-@pytest.mark.parametrize(
-    ("scheme", "function", "call"),
-    [
-        ("sinusoidal", sorted_ids, "rows in another order"),
-        ("sinusoidal", adds_to_one, "sequence 2 of two sequences"),
-        ("sinusoidal", backwards_from_three_on, "three sequences"),
-        ("sinusoidal", wrong_in_pairs, "sequence 2 of two sequences"),
-        ("sinusoidal", of_one_width, "dim=32"),
-    ],
-)
-def test_orders_sequences_and_widths_that_are_wrong_are_named(scheme, function, call):
-    report = posenc.check(scheme, impl=function, positions=N, dim=D)
-    assert (report.ok, report.call) == (False, call), str(report)
 
 
 class SlopesOfPowersOfTwo:
@@ -446,23 +436,6 @@ def first_biased(scores):
     return y
 
 
-@pytest.mark.parametrize(
-    ("scheme", "function", "call"),
-    [
-        ("alibi", SlopesOfPowersOfTwo, "heads=12"),
-        ("alibi", first_biased, "sequence 2 of two sequences"),
-        ("alibi", added_from_the_first_key, "the last query of 64"),
-        ("alibi", ScoresOfFirstCall, "64 positions after a first call for 32"),
-        ("sinusoidal", TableOfFirstCall, "64 positions after a first call for 32"),
-        ("sinusoidal", RowsOfLastCall, "positions of int32 after rows in another order"),
-    ],
-)
-def test_what_differs_in_a_wrong_call_is_named(scheme, function, call):
-    settings = {"heads": HEADS} if scheme == "alibi" else {"dim": D}
-    report = posenc.check(scheme, impl=function, positions=N, **settings)
-    assert (report.ok, report.call) == (False, call), str(report)
-
-
 @pytest.mark.parametrize("off", [0, 1])
 def test_scores_of_all_heads_of_each_sequence_are_read(off):
     """Bloom's, of shape (sequences · heads, 1, keys)."""
@@ -472,35 +445,34 @@ def test_scores_of_all_heads_of_each_sequence_are_read(off):
         both = slopes(num_heads)[:, None] * keys[:, None]
         return both.reshape(-1, 1, keys.shape[1]).astype(np.float32)
 
-    report = posenc.check("alibi", impl=of_bloom, positions=N, heads=HEADS, form="bloom")
+    report = reported("alibi", of_bloom, form="bloom")
     assert (report.ok, report.call) == (
         (False, "sequence 2 of two sequences") if off else (True, "")
     )
 
 
-def test_scores_of_one_length_alone_are_told_on_the_first_line():
-    report = posenc.check("alibi", impl=of_64, positions=N, heads=HEADS)
-    assert "not tested: calls of other lengths" in report.verdict, str(report)
+def of_eight_heads(heads, seq_len):
+    assert heads == HEADS
+    return posenc.bias("alibi", seq_len, heads=heads)
 
 
-def test_scores_of_one_number_of_heads_alone_are_told_on_the_first_line():
-    def of_eight(heads, seq_len):
-        assert heads
-        return posenc.bias("alibi", seq_len, heads=HEADS)
+def always_of_eight_heads(heads, seq_len):
+    assert heads
+    return of_eight_heads(HEADS, seq_len)
 
-    report = posenc.check("alibi", impl=of_eight, positions=N, heads=HEADS)
+
+@pytest.mark.parametrize(
+    ("function", "untested"),
+    [
+        (of_64, "calls of other lengths"),
+        (always_of_eight_heads, "heads="),
+        (of_eight_heads, "heads=12"),
+    ],
+)
+def test_what_a_function_refuses_or_ignores_is_told_on_the_first_line(function, untested):
+    report = reported("alibi", function)
     assert report.ok
-    assert "not tested: heads=" in report.verdict, str(report)
-
-
-def test_a_setting_that_a_function_refuses_is_told_on_the_first_line():
-    def of_eight(heads, seq_len):
-        assert heads == HEADS
-        return posenc.bias("alibi", seq_len, heads=heads)
-
-    report = posenc.check("alibi", impl=of_eight, positions=N, heads=HEADS)
-    assert report.ok
-    assert "not tested: heads=12" in report.verdict, str(report)
+    assert f"not tested: {untested}" in report.verdict, str(report)
 
 
 @pytest.mark.parametrize("hidden", [0, 3])
@@ -510,7 +482,7 @@ def test_masked_keys_are_told_on_the_first_line_and_a_mask_that_leaves_some_fail
         later = at > at[:, None] + hidden
         return np.where(later, -np.inf, posenc.bias("alibi", seq_len, heads=num_heads))
 
-    report = posenc.check("alibi", impl=masked, positions=N, heads=HEADS)
+    report = reported("alibi", masked)
     told = "not tested: keys after the query (they are masked)" in report.verdict
     assert (report.ok, told) == (not hidden, not hidden), str(report)
 
@@ -544,7 +516,7 @@ def test_float32_sums_of_scores_and_a_bias_pass(scheme):
 @pytest.mark.parametrize("empty", [lambda x: x[:0], lambda x: x[:, :0]])
 def test_a_function_that_returns_no_values_is_refused_in_one_line(empty):
     with pytest.raises(ValueError, match="returned no values"):
-        posenc.check("sinusoidal", impl=empty, positions=N, dim=D)
+        reported("sinusoidal", empty)
 
 
 def test_what_takes_batches_is_not_right_by_one_sequence_alone():
@@ -553,7 +525,7 @@ def test_what_takes_batches_is_not_right_by_one_sequence_alone():
     def along_the_first(x):
         return x + sinusoid(np.arange(x.shape[0]))[None]
 
-    report = posenc.check("sinusoidal", impl=along_the_first, positions=N, dim=D)
+    report = reported("sinusoidal", along_the_first)
     assert not report.ok, str(report)
 
 
@@ -629,10 +601,7 @@ class StaysShort(KeepsTheFirst):
 
 
 def test_a_longer_call_after_a_short_first_one_fails_or_is_told():
-    wrong, short = (
-        posenc.check("sinusoidal", impl=each, positions=N, dim=D)
-        for each in (KeepsTheFirst, StaysShort)
-    )
+    wrong, short = (reported("sinusoidal", each) for each in (KeepsTheFirst, StaysShort))
     after = "64 positions after a first call for 32"
     assert (wrong.ok, wrong.call) == (False, after), str(wrong)
     assert short.ok
@@ -681,9 +650,7 @@ def test_the_format_that_a_function_is_told_is_that_of_its_result():
     def ignored(num_heads, seq_len, dtype):
         return bias(num_heads, seq_len, seq_len, 0).astype(np.float32)
 
-    right, wrong = (
-        posenc.check("alibi", impl=each, positions=N, heads=HEADS) for each in (told, ignored)
-    )
+    right, wrong = (reported("alibi", each) for each in (told, ignored))
     assert right.ok, str(right)
     assert "dtype" not in right.verdict
     assert wrong.ok, str(wrong)
@@ -748,12 +715,12 @@ def test_positions_of_a_batch_are_given_where_one_sequence_is_refused():
     def given_position(input_embedding, position):
         return input_embedding + np.stack([sinusoid(row) for row in position[:, :]])
 
-    report = posenc.check("sinusoidal", impl=given_position, positions=N, dim=D)
+    report = reported("sinusoidal", given_position)
     assert report.ok, str(report)
 
 
 def test_a_wider_result_is_noted():
-    report = posenc.check("sinusoidal", impl=added, positions=N, dim=D)
+    report = reported("sinusoidal", added)
     assert "returns float64 for float32 input" in report.notes
 
 
@@ -843,8 +810,7 @@ def compute_bias(num_heads, query_length, key_length, past_seen_tokens=0):
     ],
 )
 def test_functions_of_libraries_and_tutorials_pass(scheme, function, untested):
-    settings = {"heads": HEADS} if scheme == "alibi" else {"dim": D}
-    report = posenc.check(scheme, impl=function, positions=N, **settings)
+    report = reported(scheme, function)
     assert report.ok, str(report)
     assert report.as_json()["not_tested"] == (untested or None)
 
@@ -982,18 +948,28 @@ def of_one_scale(timesteps_, embedding_dim=D, scale=1):
 @pytest.mark.parametrize(
     ("scheme", "function", "call"),
     [
+        ("sinusoidal", sorted_ids, "rows in another order"),
+        ("sinusoidal", adds_to_one, "sequence 2 of two sequences"),
+        ("sinusoidal", backwards_from_three_on, "three sequences"),
+        ("sinusoidal", wrong_in_pairs, "sequence 2 of two sequences"),
+        ("sinusoidal", of_one_width, "dim=32"),
+        ("sinusoidal", TableOfFirstCall, "64 positions after a first call for 32"),
+        ("sinusoidal", RowsOfLastCall, "positions of int32 after rows in another order"),
+        ("sinusoidal", counts_through_the_batch, "sequence 2 of a row of two sequences"),
+        ("sinusoidal", KeepsHalf, "vectors in float32 after half precision"),
+        ("alibi", SlopesOfPowersOfTwo, "heads=12"),
+        ("alibi", first_biased, "sequence 2 of two sequences"),
+        ("alibi", added_from_the_first_key, "the last query of 64"),
+        ("alibi", ScoresOfFirstCall, "64 positions after a first call for 32"),
         ("alibi", ignores_past, "the last query of 64"),
         ("alibi", no_bias_in_half, "scores in float16"),
         ("alibi", of_one_slope, "max_bias=16"),
-        ("sinusoidal", counts_through_the_batch, "sequence 2 of a row of two sequences"),
-        ("sinusoidal", KeepsHalf, "vectors in float32 after half precision"),
         ("timestep", pads_in_front, "dim=17"),
         ("timestep", of_one_scale, "scale=2"),
     ],
 )
-def test_what_only_generation_and_other_settings_show_fails(scheme, function, call):
-    settings = {"heads": HEADS} if scheme == "alibi" else {"dim": D}
-    report = posenc.check(scheme, impl=function, positions=N, **settings)
+def test_the_call_in_which_a_function_is_wrong_is_named(scheme, function, call):
+    report = reported(scheme, function)
     assert (report.ok, report.call) == (False, call), str(report)
 
 
@@ -1011,7 +987,7 @@ def test_bfloat16_is_given_to_functions_of_torch():
     report = posenc.check("alibi", impl=right, positions=400, heads=12)
     assert report.ok, str(report)
     assert "scores in bfloat16" in str(report)
-    report = posenc.check("alibi", impl=without_bias_in_bfloat16, positions=N, heads=HEADS)
+    report = reported("alibi", without_bias_in_bfloat16)
     assert (report.ok, report.call) == (False, "scores in bfloat16"), str(report)
 
 
@@ -1109,7 +1085,7 @@ def test_the_shape_of_ids_gives_the_length(past, ok):
             position_ids = np.arange(input_ids_shape[1]) + past * past_key_values_length
         return sinusoid(position_ids)
 
-    report = posenc.check("sinusoidal", impl=rows, positions=N, dim=D)
+    report = reported("sinusoidal", rows)
     assert report.ok is ok, str(report)
     assert ("not tested" in report.verdict) is False
 
@@ -1121,5 +1097,5 @@ def test_cache_position_is_that_of_queries_among_keys_that_count_from_0():
         rows = np.arange(query_length) if cache_position is None else cache_position
         return -slopes(HEADS)[:, None, None] * np.abs(np.arange(key_length) - rows[:, None])
 
-    report = posenc.check("alibi", impl=compute_bias, positions=N, heads=HEADS)
+    report = reported("alibi", compute_bias)
     assert report.ok, str(report)

@@ -98,78 +98,65 @@ def hand_made(text, grid, *, step=1, swapped=False, by_columns=False, after="sid
 
 
 @pytest.mark.parametrize(
-    ("rule", "prompt", "wrong", "cause", "words"),
+    ("rule", "prompt", "wrong", "told"),
     [
-        (TEXT, Prompt((6,), left=3), np.arange(9)[None], "padding", "left padding is counted"),
+        (TEXT, Prompt((6,), left=3), np.arange(9)[None], "padding: left padding is counted"),
         (
             BERT,
             Prompt((6,), left=3),
             np.array([[0, 0, 0, *range(6)]]),
-            "padding",
-            "left padding is skipped, the model counts it",
+            "padding: left padding is skipped, the model counts it",
         ),
-        (
-            TEXT,
-            Prompt((4, 3, 2)),
-            np.arange(9)[None],
-            "packing",
-            "ids do not restart at each packed",
-        ),
-        (TEXT, Prompt((5,)), np.arange(1, 6)[None], "offset", "every id is 1 too large"),
-        (ROBERTA, Prompt((5,)), np.arange(5)[None], "offset", "every id is 2 too small"),
+        (TEXT, Prompt((4, 3, 2)), np.arange(9)[None], "packing: ids do not restart at each packed"),
+        (TEXT, Prompt((5,)), np.arange(1, 6)[None], "offset: every id is 1 too large"),
+        (ROBERTA, Prompt((5,)), np.arange(5)[None], "offset: every id is 2 too small"),
         (
             QWEN,
             PICTURE,
             hand_made((3, 2), (1, 2, 4), swapped=True),
-            "grid order",
-            "the axes are frames, columns, rows",
+            "grid order: the axes are frames, columns, rows",
         ),
         (
             QWEN,
             PICTURE,
             hand_made((3, 2), (1, 2, 4), by_columns=True),
-            "grid order",
-            "column by column",
+            "grid order: column by column",
         ),
         (
             QWEN,
             PICTURE,
             hand_made((3, 2), (1, 2, 4), after="tokens"),
-            "after a grid",
-            "after all its tokens",
+            "after a grid: after all its tokens",
         ),
-        (QWEN, PICTURE, np.arange(13)[None], "one axis", "the same position on all three"),
+        (QWEN, PICTURE, np.arange(13)[None], "one axis: the same position on all three"),
         (
             QWEN,
             VIDEO,
             hand_made((3, 2), (4, 2, 3), step=1),
-            "temporal step",
-            "frames are 1 apart, not 3",
+            "temporal step: frames are 1 apart, not 3",
         ),
         (
             QWEN,
             VIDEO,
             hand_made((3, 2), (4, 2, 3), step=2),
-            "temporal step",
-            "frames are 2 apart, not 3",
+            "temporal step: frames are 2 apart, not 3",
         ),
         (
             QWEN,
             VIDEO,
             hand_made((3, 2), (4, 2, 3), step=3, after="largest"),
-            "after a grid",
-            "after its largest id",
+            "after a grid: after its largest id",
         ),
         (
             QWEN,
             PICTURE,
             hand_made((3, 2), (1, 2, 4), swapped=True) + 1,
-            "grid order",
-            "and every id is 1 too large",
+            "grid order: and every id is 1 too large",
         ),
     ],
 )
-def test_a_mistake_is_named_where_it_gives_every_id(rule, prompt, wrong, cause, words):
+def test_a_mistake_is_named_where_it_gives_every_id(rule, prompt, wrong, told):
+    cause, words = told.split(": ", 1)
     found = check_ids(rule, prompt, wrong)
     assert not found.ok
     assert [each.cause for each in found.causes] == [cause]

@@ -79,7 +79,6 @@ def model(name, layer_type=None):
 
 
 LLAMA3 = ladder(500000.0, 128)
-SCALED3 = posenc.frequencies("llama-3.1-8b")
 GEMMA_FULL = ladder(1e6, 256)
 DEEPSEEK = {
     "model_type": "deepseek_v32",
@@ -154,7 +153,7 @@ def b7(desk):
 
 
 def b9(desk):
-    return desk.lost("gemma-3-4b", losses.put("gemma3.rope.freq_base_swa", "float32", 1e6))
+    return desk.lost("gemma-3-4b", losses.put("rope.freq_base_swa", "float32", 1e6))
 
 
 def b10(desk):
@@ -273,7 +272,7 @@ def b34(desk):
 
 
 def b35(desk):
-    return desk.lost("qwen2.5-7b", losses.absent("qwen2.rope.freq_base"))
+    return desk.lost("qwen2.5-7b", losses.absent("rope.freq_base"))
 
 
 def b36(desk):

@@ -19,7 +19,7 @@ from posenc_cli.rotary import findings as rope_findings
 from posenc_cli.rotary.subject import check_positions, table_subject
 from posenc_cli.rotary.verdict import examine
 from tests.checks import rope
-from tests.diagnosis.textbook import CASES, Rope, ladder, llama3, ntk, yarn
+from tests.diagnosis.textbook import CASES, Rope, ladder
 
 COUNT, PAIRS = 24, 3
 RIGHT = rope.reference("rope", dim=2 * PAIRS, layout="half")
@@ -184,26 +184,6 @@ def test_what_is_not_a_number_never_passes(value):
     assert "position 11" in diagnose(found)[0].evidence
 
 
-def test_frequencies_that_are_no_numbers_are_said_to_be():
-    right = rope.reference("rope", dim=64)
-    values = ladder(64, 1e4).astype(np.float32)
-    values[3] = np.nan
-    found = rope.of_frequencies(values, right, "0:4096")
-    assert not found.ok
-    (cause,) = diagnose(found)
-    assert cause.cause == "uninitialised"
-    assert cause.message.startswith("1 of the 32 frequencies is outside the range of any rule: ")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_the_format_of_frequencies_is_no_excuse(dtype):
-    values = ladder(64, 1e4).astype(rope.ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
-    found = rope.of_frequencies(values, rope.reference("rope", dim=64), "0:8")
-    assert not found.ok
-    assert [cause.cause for cause in diagnose(found)] == ["inv-freq-precision"]
-
-
 @pytest.mark.parametrize(
     ("dtype", "pair"), [("bfloat16", "12: 0.0317383, 1.004"), ("float16", "19: 0.00421524, 0.9996")]
 )
@@ -324,14 +304,6 @@ def test_vectors_that_leave_pairs_or_positions_unseen_are_refused(keep, words):
         rope.of_rotated(x, y, right, "0:200")
 
 
-def strictly(cos, sin, right, positions):
-    where = Positions.parse(positions)
-    subject = table_subject(
-        rope.readable(cos), rope.readable(sin), rope.dtype_of(cos), right, where
-    )
-    return examine(subject, right, "exact")
-
-
 def rounded_tables(scheme, positions, kind):
     """Tables of 8 pairs from 40 digits, each cell rounded once (half precisions: from float64)."""
     with mpmath.workdps(40):
@@ -359,9 +331,9 @@ def test_strict_asks_for_each_cell_to_be_the_correctly_rounded_one(scheme, dtype
     right = rope.reference(scheme, dim=16, layout="half")
     kind = rope.ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype).type
     cos, sin = rounded_tables(scheme, [*range(6), 900], kind)
-    assert strictly(cos, sin, right, "0:6,900").ok
+    assert rope.of_tables(cos, sin, right, "0:6,900", "exact").ok
     sin[2, 7] = np.nextafter(sin[2, 7], kind(9))
-    found = strictly(cos, sin, right, "0:6,900")
+    found = rope.of_tables(cos, sin, right, "0:6,900", "exact")
     assert [each.check for each in found.findings if not each.ok] == ["reference"]
     assert finding(found, "reference").at == {"position": 2, "pair": 7}
     assert "1 of 112 entries" in finding(found, "reference").message
@@ -380,9 +352,9 @@ def test_strict_looks_at_both_columns_of_a_pair_in_full_tables(layout, table, co
         np.concatenate([each, each], 1) if layout == "half" else np.repeat(each, 2, 1)
         for each in halves
     ]
-    assert strictly(*full, right, "0:6,900").ok
+    assert rope.of_tables(*full, right, "0:6,900", "exact").ok
     full[table][3, column] = np.nextafter(full[table][3, column], np.float32(9))
-    found = strictly(*full, right, "0:6,900")
+    found = rope.of_tables(*full, right, "0:6,900", "exact")
     assert not finding(found, "reference").ok
     pair = column % 8 if layout == "half" else column // 2
     assert finding(found, "reference").at == {"position": 3, "pair": pair}
@@ -402,7 +374,7 @@ def test_strict_sees_two_columns_that_err_against_each_other(layout, table):
     cell = halves[table][5, 1]
     for column, towards in zip(twins, (9, -9), strict=True):
         full[table][5, column] = np.nextafter(cell, np.float32(towards))
-    found = strictly(*full, right, "0:6,900")
+    found = rope.of_tables(*full, right, "0:6,900", "exact")
     reference = finding(found, "reference")
     assert not reference.ok
     assert reference.at == {"position": 5, "pair": 1}
@@ -485,40 +457,6 @@ def test_a_file_of_more_rows_is_checked_from_its_first_row_on_alone():
             check_positions(8, positions(asked), "--tables")
 
 
-def of_rates(rates, positions="0:2048", **given):
-    right = rope.reference(given.pop("scheme", "rope"), dim=128, layout="half", **given)
-    code = Rope(rates, 128)
-    return rope.of_tables(*code.pair_tables(rope.positions_array(positions)), right, positions)
-
-
-@pytest.mark.long
-@pytest.mark.sweep(6)
-@pytest.mark.parametrize(
-    ("rates", "given", "cause", "words"),
-    [
-        (ladder(128, 10001.0), {}, "base", "the base is 10001, not 10000"),
-        (ntk(128, 1e4, 4.0), {}, "frequency-rule", "rope-ntk scaling is applied, factor 4"),
-        (yarn(128, 1e4, 4.0), {}, "frequency-rule", "rope-yarn scaling is applied, factor 4"),
-        (
-            llama3(128, 5e5),
-            {"base": 5e5},
-            "frequency-rule",
-            "rope-llama3 scaling is applied, factor 8",
-        ),
-        (
-            ladder(128, 4e4),
-            {"scheme": "rope-ntk", "factor": 4.0},
-            "frequency-rule",
-            "scaled by the factor without its exponent d/(d − 2)",
-        ),
-    ],
-)
-def test_the_rule_that_a_table_follows_is_named(rates, given, cause, words):
-    causes = diagnose(of_rates(rates, **given))
-    assert [each.cause for each in causes] == [cause]
-    assert words in causes[0].message
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("given", "cause", "words"),
@@ -567,25 +505,6 @@ def test_one_cell_off_by_a_rounding_is_no_attention_factor():
     cos[99, 31] = np.nextafter(cos[99, 31], np.float32(2))
     found = rope.of_tables(cos, sin, right, "0:100", "exact")
     assert finding(found, "norm").message.startswith("lengths are multiplied by 0.9999999")
-
-
-@pytest.mark.slow
-def test_a_function_whose_positions_overflow_float16_fails(tmp_path):
-    file = tmp_path / "code.py"
-    file.write_text(
-        "import numpy as np\n"
-        "def turned(x, positions):\n"
-        "    with np.errstate(all='ignore'):\n"
-        "        p = np.asarray(positions).astype(np.float16).astype(np.float64)\n"
-        "        a = np.multiply.outer(p, 1e4 ** -(np.arange(0, 64, 2) / 64))\n"
-        "        c, s = np.cos(a), np.sin(a)\n"
-        "    u, v = x[:, :32], x[:, 32:]\n"
-        "    return np.concatenate([u * c - v * s, u * s + v * c], 1)\n"
-    )
-    right = rope.reference("rope", dim=64, layout="half")
-    found = rope.of_function("turned", right, "0:64,65503:65540", file=file)
-    assert not found.ok
-    assert diagnose(found)[0].cause == "not-a-number"
 
 
 @pytest.mark.parametrize("dtype", [rope.ml_dtypes.bfloat16, np.float16])

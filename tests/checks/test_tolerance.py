@@ -115,8 +115,7 @@ def perturbed(units):
 
 def causes_of(frequencies, positions, rule):
     tables = single_tables(rope.positions_array(positions), frequencies=frequencies)
-    subject = table_subject(*tables, "float32", right(), Positions.parse(positions))
-    examination = examine(subject, right(), rule)
+    examination = rope.of_tables(*tables, right(), positions, rule)
     return () if examination.ok else diagnose(examination)
 
 
@@ -128,8 +127,7 @@ def test_frequencies_that_are_float32_powers_are_within_what_float32_can_reach(r
     units[[2, 3, 5]] = [1, -2, 3]
     angles = np.multiply.outer(rope.positions_array(positions), perturbed(units).astype(np.float64))
     tables = cos_and_sin(angles, off_by=1)
-    subject = table_subject(*tables, "float32", right(), Positions.parse(positions))
-    (cause,) = diagnose(examine(subject, right(), rule))
+    (cause,) = diagnose(rope.of_tables(*tables, right(), positions, rule))
     assert cause.cause == ("table-precision" if rule == "exact" else "unknown")
     assert "within the error of float32 code" in f"{cause.message} {cause.evidence}"
 
@@ -139,8 +137,7 @@ def test_frequencies_that_are_all_off_by_one_ratio_are_told_as_no_powers(rule):
     where = rope.positions_array("0:2048")
     rates = np.array([float(f) for f in exact_frequencies()]) * (1 + 2e-7)
     tables = cos_and_sin(np.multiply.outer(where, rates.astype(np.float32)), off_by=1)
-    subject = table_subject(*tables, "float32", right(), Positions.parse("0:2048"))
-    (cause,) = diagnose(examine(subject, right(), rule))
+    (cause,) = diagnose(rope.of_tables(*tables, right(), "0:2048", rule))
     assert cause.cause == ("table-precision" if rule == "exact" else "unknown")
     assert "ulp" not in cause.message
 
@@ -185,9 +182,8 @@ def test_what_float32_code_rounds_is_told_where_more_was_asked_for(coarse, cause
         angles = angles.astype(np.float32).astype(np.float64)
     tables = cos_and_sin(angles, off_by=units)
     positions = "100000:101000"
-    subject = table_subject(*tables, "float32", right(), Positions.parse(positions))
-    assert examine(subject, right(), "auto").ok
-    found = diagnose(examine(subject, right(), rule))
+    assert rope.of_tables(*tables, right(), positions, "auto").ok
+    found = diagnose(rope.of_tables(*tables, right(), positions, rule))
     assert len(found) == len(causes)
     for why, text in zip(found, causes, strict=True):
         cause, words = text.split(": ")
@@ -200,8 +196,7 @@ def test_cosines_off_by_units_in_the_last_place_are_told_as_nothing_else(rule):
     where = np.arange(100_000, 101_000)
     rates = np.array([float(f) for f in exact_frequencies()])
     tables = cos_and_sin(np.multiply.outer(where, rates), off_by=1)
-    subject = table_subject(*tables, "float32", right(), Positions.parse("100000:101000"))
-    (cause,) = diagnose(examine(subject, right(), rule))
+    (cause,) = diagnose(rope.of_tables(*tables, right(), "100000:101000", rule))
     assert cause.cause == ("table-precision" if rule == "exact" else "unknown")
     assert "within the error of float32 code" in f"{cause.message} {cause.evidence}"
 
@@ -212,8 +207,7 @@ def test_frequencies_of_some_pairs_in_float32_are_not_said_to_be_of_all():
     where = np.arange(131_056, 131_072)
     angles = np.multiply.outer(where, rates)
     tables = [function(angles).astype(np.float32) for function in (np.cos, np.sin)]
-    subject = table_subject(*tables, "float32", right(), Positions.parse("131056:131072"))
-    (why,) = diagnose(examine(subject, right(), "float64"))
+    (why,) = diagnose(rope.of_tables(*tables, right(), "131056:131072", "float64"))
     assert why.cause == "unknown"
     assert why.message.endswith("within the error of float32 code")
 
@@ -262,21 +256,6 @@ def test_vectors_that_float32_code_turned_pass_its_rule(positions):
     assert examine(subject, right(), "float32").ok
     if positions in LONG:
         assert not examine(subject, right(), "float64").ok
-
-
-@pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_one_wrong_bit_of_a_table_is_found_and_right_cells_are_not(kind):
-    where = rope.positions_array(LONG[1])
-    tables, dtype = exact_tables(where, kind), np.dtype(kind).name
-    parsed = Positions.parse(LONG[1])
-
-    def told():
-        subject = table_subject(*tables, dtype, right(), parsed)
-        return examine(subject, right(), "exact").findings[-1]
-
-    assert told().ok
-    tables[0][3, 5] = np.nextafter(tables[0][3, 5], kind(2))
-    assert told().message.startswith("1 of 512 entries are not correctly rounded")
 
 
 def test_the_bound_of_a_float32_product_is_reached_and_not_passed():

@@ -19,11 +19,10 @@ from posenc_cli.files.gguf import GGUFTensor, read_gguf
 from posenc_cli.records import replace
 from posenc_cli.render.reports.comparison import losses_fields, losses_text
 from posenc_cli.render.typesetting import Typesetter
+from tests.configs.test_gguf import of as file_of
 from tests.gguf_files import CASES, converted, gguf_bytes, parsed
 
 FREQS, LONG, SHORT = FACTOR_TENSORS
-ROPE = "rope."
-SCALING = "rope.scaling."
 WINDOW = "attention.sliding_window"
 
 
@@ -324,19 +323,11 @@ def test_a_context_that_the_converter_puts_in_place_of_the_configs_is_no_loss(
     config, architecture, context, words
 ):
     """Both as published, and as conversion/nemotron.py and command_r.py write them."""
-    keys = {
-        "general.architecture": ("string", architecture),
-        f"{architecture}.embedding_length": ("uint32", 64),
-        f"{architecture}.block_count": ("uint32", 2),
-        f"{architecture}.attention.head_count": ("uint32", 4),
-        f"{architecture}.attention.head_count_kv": ("array of uint32", [0, 4]),
-        f"{architecture}.rope.freq_base": ("float32", 8e6),
-        f"{architecture}.rope.dimension_count": ("uint32", 16),
-    }
 
     def compared(length):
-        written = gguf_bytes({**keys, f"{architecture}.context_length": ("uint32", length)})
-        return compare_models(model(config), reading(written))
+        keys = {"attention__head_count_kv": ("array of uint32", [0, 4])}
+        keys |= {"rope__freq_base": ("float32", 8e6), "context_length": ("uint32", length)}
+        return compare_models(model(config), reading(gguf_bytes(file_of(architecture, **keys))))
 
     found = compared(context)
     assert found.ok
@@ -357,23 +348,22 @@ def test_a_context_that_no_converter_puts_in_place_of_the_configs_is_a_loss(
     own, architecture, context
 ):
     config = {**COHERE, "model_type": "llama", "max_position_embeddings": 131072, **own}
-    keys = {
-        "general.architecture": ("string", architecture),
-        f"{architecture}.embedding_length": ("uint32", 64),
-        f"{architecture}.block_count": ("uint32", 2),
-        f"{architecture}.attention.head_count": ("uint32", 4),
-        f"{architecture}.rope.freq_base": ("float32", 8e6),
-        f"{architecture}.context_length": ("uint32", context),
-    }
-    found = compare_models(model(config), reading(gguf_bytes(keys)))
+    keys = {"rope__freq_base": ("float32", 8e6), "rope__dimension_count": None}
+    written = file_of(architecture, **keys, context_length=("uint32", context))
+    found = compare_models(model(config), reading(gguf_bytes(written)))
     assert "context" in [loss.name for loss in found.losses]
+
+
+def named(keys, key):
+    """A key of the file's own architecture."""
+    return f"{keys['general.architecture'][1]}.{key}"
 
 
 def absent(key):
     """A change that leaves a key out."""
 
     def change(keys, _tensors):
-        del keys[key]
+        del keys[named(keys, key)]
 
     return change
 
@@ -382,7 +372,7 @@ def put(key, kind, value):
     """A change that sets a key."""
 
     def change(keys, _tensors):
-        keys[key] = (kind, value)
+        keys[named(keys, key)] = (kind, value)
 
     return change
 
@@ -391,8 +381,8 @@ def times(key, factor):
     """A change that multiplies a number."""
 
     def change(keys, _tensors):
-        kind, value = keys[key]
-        keys[key] = (kind, type(value)(value * factor))
+        kind, value = keys[named(keys, key)]
+        keys[named(keys, key)] = (kind, type(value)(value * factor))
 
     return change
 
@@ -459,26 +449,26 @@ LLAMA, GEMMA, PHI, OSS, DEEPSEEK = (
 QWEN, YARN = "qwen2-vl-7b", "qwen2.5-7b-yarn"
 
 KINDS = {
-    "no base": (LLAMA, absent("llama.rope.freq_base"), "base"),
-    "the base of Llama 2": (LLAMA, put("llama.rope.freq_base", "float32", 10000.0), "base"),
-    "a base a thousandth too small": ("qwen3-8b", times("qwen3.rope.freq_base", 0.999), "base"),
+    "no base": (LLAMA, absent("rope.freq_base"), "base"),
+    "the base of Llama 2": (LLAMA, put("rope.freq_base", "float32", 10000.0), "base"),
+    "a base a thousandth too small": ("qwen3-8b", times("rope.freq_base", 0.999), "base"),
     "the global base in sliding layers": (
         GEMMA,
-        put("gemma3.rope.freq_base_swa", "float32", 1e6),
+        put("rope.freq_base_swa", "float32", 1e6),
         "sliding-base",
     ),
-    "linear as YaRN": (GEMMA, put("gemma3.rope.scaling.type", "string", "yarn"), "scaling-type"),
-    "linear without a factor": (GEMMA, absent("gemma3.rope.scaling.factor"), "factor"),
-    "YaRN without a factor": (YARN, absent("qwen2.rope.scaling.factor"), "factor"),
-    "twice YaRN's factor": (OSS, times("gpt-oss.rope.scaling.factor", 2), "factor"),
+    "linear as YaRN": (GEMMA, put("rope.scaling.type", "string", "yarn"), "scaling-type"),
+    "linear without a factor": (GEMMA, absent("rope.scaling.factor"), "factor"),
+    "YaRN without a factor": (YARN, absent("rope.scaling.factor"), "factor"),
+    "twice YaRN's factor": (OSS, times("rope.scaling.factor", 2), "factor"),
     "YaRN without its original length": (
         OSS,
-        absent("gpt-oss.rope.scaling.original_context_length"),
+        absent("rope.scaling.original_context_length"),
         "original-length",
     ),
     "no YaRN at all": (
         "olmo-3-7b",
-        several(*(absent(f"olmo2.rope.scaling.{key}") for key in ("type", "factor"))),
+        several(*(absent(f"rope.scaling.{key}") for key in ("type", "factor"))),
         "scaling-type",
     ),
     "no divisors": (LLAMA, tensor(FREQS, lambda _: None), "llama3-factors"),
@@ -496,68 +486,68 @@ KINDS = {
     "divisors of half the pairs": (LLAMA, tensor(FREQS, lambda n: n[:32]), "refused: 32 numbers"),
     "no long factors": (PHI, tensor(LONG, lambda _: None), "long-factors"),
     "no short factors": (PHI, tensor(SHORT, lambda _: None), "short-factors"),
-    "no attention factor": (PHI, absent("phi3.rope.scaling.attn_factor"), "attention-factor"),
+    "no attention factor": (PHI, absent("rope.scaling.attn_factor"), "attention-factor"),
     "LongRoPE without its original length": (
         PHI,
-        absent("phi3.rope.scaling.original_context_length"),
+        absent("rope.scaling.original_context_length"),
         "original-length",
     ),
     "an attention factor beside YaRN's": (
         OSS,
-        put("gpt-oss.rope.scaling.attn_factor", "float32", 1.3465736),
+        put("rope.scaling.attn_factor", "float32", 1.3465736),
         "attention-factor",
     ),
     "no log multiplier": (
         DEEPSEEK,
-        absent("deepseek2.rope.scaling.yarn_log_multiplier"),
+        absent("rope.scaling.yarn_log_multiplier"),
         "attention-factor",
     ),
     "a log multiplier without its tenth": (
         DEEPSEEK,
-        times("deepseek2.rope.scaling.yarn_log_multiplier", 10),
+        times("rope.scaling.yarn_log_multiplier", 10),
         "softmax-factor",
     ),
     "the whole head turns": (
         "gpt-neox-20b",
-        absent("gptneox.rope.dimension_count"),
+        absent("rope.dimension_count"),
         "rotary-width",
     ),
-    "no head size": (GEMMA, absent("gemma3.attention.key_length"), "head-dim"),
-    "no window": (GEMMA, absent("gemma3.attention.sliding_window"), "sliding-layers"),
-    "a window of 0": (GEMMA, put("gemma3.attention.sliding_window", "uint32", 0), "sliding-layers"),
-    "four times the window": (GEMMA, times("gemma3.attention.sliding_window", 4), "window"),
+    "no head size": (GEMMA, absent("attention.key_length"), "head-dim"),
+    "no window": (GEMMA, absent("attention.sliding_window"), "sliding-layers"),
+    "a window of 0": (GEMMA, put("attention.sliding_window", "uint32", 0), "sliding-layers"),
+    "four times the window": (GEMMA, times("attention.sliding_window", 4), "window"),
     "every fourth layer in place of every sixth": (
         GEMMA,
-        put("gemma3.attention.sliding_window_pattern", "uint32", 4),
+        put("attention.sliding_window_pattern", "uint32", 4),
         "sliding-layers",
     ),
     "sliding and full layers exchanged": (
         "olmo-3-7b",
-        put("olmo2.attention.sliding_window_pattern", "array of bool", [False, True] * 16),
+        put("attention.sliding_window_pattern", "array of bool", [False, True] * 16),
         "sliding-layers",
     ),
-    "no sections": (QWEN, absent("qwen2vl.rope.dimension_sections"), "refused: dimension_sections"),
+    "no sections": (QWEN, absent("rope.dimension_sections"), "refused: dimension_sections"),
     "sections in another order": (
         QWEN,
-        put("qwen2vl.rope.dimension_sections", "array of int32", [24, 24, 16, 0]),
+        put("rope.dimension_sections", "array of int32", [24, 24, 16, 0]),
         "sections",
     ),
     "no axes": (QWEN, renamed("qwen2vl", "qwen2"), "sections"),
-    "half the context": (LLAMA, times("llama.context_length", 0.5), "context"),
+    "half the context": (LLAMA, times("context_length", 0.5), "context"),
     "a context that takes the short factors": (
         PHI,
-        put("phi3.context_length", "uint32", 4096),
+        put("context_length", "uint32", 4096),
         "taken-factors",
     ),
-    "no ALiBi": ("mpt-7b", absent("mpt.attention.max_alibi_bias"), "encoding"),
-    "twice ALiBi's largest slope": ("mpt-7b", times("mpt.attention.max_alibi_bias", 2), "max-bias"),
-    "half the heads of ALiBi": ("bloom-560m", times("bloom.attention.head_count", 0.5), "heads"),
+    "no ALiBi": ("mpt-7b", absent("attention.max_alibi_bias"), "encoding"),
+    "twice ALiBi's largest slope": ("mpt-7b", times("attention.max_alibi_bias", 2), "max-bias"),
+    "half the heads of ALiBi": ("bloom-560m", times("attention.head_count", 0.5), "heads"),
     "pairs of another architecture": (
         "llama-2-7b",
         renamed("llama", "qwen2"),
         "architecture",
     ),
-    "a layer too few": (LLAMA, put("llama.block_count", "uint32", 31), "layers"),
+    "a layer too few": (LLAMA, put("block_count", "uint32", 31), "layers"),
     "pairs that the converter did not permute": (
         "gemma-2-9b",
         renamed("gemma2", "cohere2"),
@@ -566,7 +556,7 @@ KINDS = {
     "layers that do not turn do": ("smollm3-3b", renamed("smollm3", "llama"), "unturned-layers"),
     "a base of another type": (
         LLAMA,
-        put("llama.rope.freq_base", "float64", 5e5),
+        put("rope.freq_base", "float64", 5e5),
         "refused: float64",
     ),
 }
@@ -608,7 +598,7 @@ def test_what_is_spelled_otherwise_is_no_loss():
 
 
 def test_two_files_are_compared_as_a_config_and_a_file_are():
-    _, data = injected(LLAMA, absent("llama.rope.freq_base"))
+    _, data = injected(LLAMA, absent("rope.freq_base"))
     good = reading(converted(LLAMA)[1])
     assert compare_models(good, good).ok
     forward, backward = (

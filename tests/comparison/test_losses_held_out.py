@@ -131,7 +131,7 @@ def score_kinds(tmp_path):
         sides = tmp_path / f"scores-{number}.json", tmp_path / f"scores-{number}.gguf"
         sides[0].write_text(json.dumps(config), "utf-8")
         write_gguf(sides[1], metadata, {})
-        yield f"scores: {kind}", sides, {scores_here.LOSSES[kind][-1]}
+        yield f"scores: {kind}", sides, {scores_here.LOSSES[kind][1]}
 
 
 def stored_kinds(tmp_path):

@@ -44,6 +44,17 @@ def absent(key):
     return f"DEFAULT: key absent ({key})"
 
 
+def of(architecture, **more):
+    """A small model of an architecture."""
+    keys = llama(**more)
+    own = {key.replace("llama.", f"{architecture}.", 1): value for key, value in keys.items()}
+    return own | {"general.architecture": ("string", architecture)}
+
+
+YARN = {"rope__scaling__type": ("string", "yarn"), "rope__scaling__factor": ("float32", 4.0)}
+YARN_OF_1024 = {**YARN, "rope__scaling__original_context_length": ("uint32", 1024)}
+
+
 def test_each_value_comes_with_its_key():
     resolved = of_case("llama-3.1-8b")
     layers = resolved.layer()
@@ -104,16 +115,12 @@ def test_a_factor_of_0_or_1_or_none_stretches_nothing(kind):
 
 
 def test_yarn_without_its_original_length_takes_the_context_and_says_so():
-    yarn = {
-        "rope__scaling__type": ("string", "yarn"),
-        "rope__scaling__factor": ("float32", 4.0),
-    }
-    resolved = read(llama(**yarn))
+    resolved = read(llama(**YARN))
     original = resolved.layer().params["original_max_position_embeddings"]
     assert original.value == 4096
     assert original.source.startswith(absent("llama.rope.scaling.original_context_length"))
     assert "llama.rope.scaling.original_context_length" in resolved.defaulted
-    zero = read(llama(**yarn, rope__scaling__original_context_length=("uint32", 0)))
+    zero = read(llama(**YARN, rope__scaling__original_context_length=("uint32", 0)))
     original = zero.layer().params["original_max_position_embeddings"]
     assert any(
         "original_context_length states no length: llama.cpp takes" in text
@@ -123,12 +130,11 @@ def test_yarn_without_its_original_length_takes_the_context_and_says_so():
     assert original.source.startswith(
         "DEFAULT: key is 0 (llama.rope.scaling.original_context_length)"
     )
-    stated = {**yarn, "rope__scaling__original_context_length": ("uint32", 1024)}
-    layers = read(llama(**stated)).layer()
+    layers = read(llama(**YARN_OF_1024)).layer()
     assert layers.values()["original_max_position_embeddings"] == 1024
     assert "attention_factor" not in layers.params
     assert layers.derived["attention_factor"].value == pytest.approx(0.1 * math.log(4) + 1)
-    amplified = read(llama(**stated, rope__scaling__attn_factor=("float32", 0.5))).layer()
+    amplified = read(llama(**YARN_OF_1024, rope__scaling__attn_factor=("float32", 0.5))).layer()
     assert amplified.values()["attention_factor"] == pytest.approx(0.5 * (0.1 * math.log(4) + 1))
 
 
@@ -138,14 +144,7 @@ def test_an_attention_factor_that_llama_cpp_multiplies_by_twice_is_told(times, t
 
     The constructor of src/llama-context.cpp multiplies by it, and rope_yarn by its own.
     """
-    resolved = read(
-        llama(
-            rope__scaling__type=("string", "yarn"),
-            rope__scaling__factor=("float32", 4.0),
-            rope__scaling__original_context_length=("uint32", 1024),
-            rope__scaling__attn_factor=("float32", times),
-        )
-    )
+    resolved = read(llama(**YARN_OF_1024, rope__scaling__attn_factor=("float32", times)))
     factor = resolved.layer().values()["attention_factor"]
     assert factor == pytest.approx(times * (0.1 * math.log(4) + 1))
     again = [text for text in resolved.warnings if "multiplies by again" in text]
@@ -155,9 +154,7 @@ def test_an_attention_factor_that_llama_cpp_multiplies_by_twice_is_told(times, t
 
 def test_yarns_own_keys_are_read_where_llama_cpp_reads_them_alone():
     yarn = {
-        "rope__scaling__type": ("string", "yarn"),
-        "rope__scaling__factor": ("float32", 4.0),
-        "rope__scaling__original_context_length": ("uint32", 1024),
+        **YARN_OF_1024,
         "rope__scaling__yarn_beta_fast": ("float32", 64.0),
         "rope__scaling__yarn_attn_factor": ("float32", 2.0),
     }
@@ -167,10 +164,7 @@ def test_yarns_own_keys_are_read_where_llama_cpp_reads_them_alone():
         "llama.rope.scaling.yarn_beta_fast",
         "llama.rope.scaling.yarn_attn_factor",
     }
-    mistral = {key.replace("llama", "mistral3"): value for key, value in llama(**yarn).items()} | {
-        "general.architecture": ("string", "mistral3")
-    }
-    assert read(mistral).layer().values()["beta_fast"] == 64.0
+    assert read(of("mistral3", **yarn)).layer().values()["beta_fast"] == 64.0
     usual = {**yarn, "rope__scaling__yarn_beta_fast": ("float32", 32.0)}
     usual["rope__scaling__yarn_attn_factor"] = ("float32", 0.1 * math.log(4) + 1)
     assert read(llama(**usual)).unread == ()
@@ -223,16 +217,14 @@ def test_divisors_that_no_rule_gives_are_kept_as_they_are():
 
 
 def test_pairs_divided_by_a_huge_number_stand_still():
-    gemma = {
-        key.replace("llama", "gemma4"): value
-        for key, value in llama(
-            attention__sliding_window=("uint32", 512),
-            attention__sliding_window_pattern=("array of bool", [True, False]),
-            attention__key_length=("uint32", 16),
-            attention__key_length_swa=("uint32", 8),
-            rope__dimension_count_swa=("uint32", 8),
-        ).items()
-    } | {"general.architecture": ("string", "gemma4")}
+    gemma = of(
+        "gemma4",
+        attention__sliding_window=("uint32", 512),
+        attention__sliding_window_pattern=("array of bool", [True, False]),
+        attention__key_length=("uint32", 16),
+        attention__key_length_swa=("uint32", 8),
+        rope__dimension_count_swa=("uint32", 8),
+    )
     resolved = read(gemma, {FREQS: ([1.0] * 2 + [1e30] * 6, 0)})
     full, sliding = resolved.layer("full_attention"), resolved.layer("sliding_attention")
     assert (full.scheme, full.values()["partial"]) == ("rope-proportional", 0.25)
@@ -338,10 +330,7 @@ def test_pairs_turn_as_ggmls_own_functions_turn_them(case, golden):
 
 
 def test_hunyuans_alpha_stretches_its_base():
-    keys = {
-        key.replace("llama", "hunyuan-dense"): value
-        for key, value in llama(rope__scaling__alpha=("float32", 1000.0)).items()
-    } | {"general.architecture": ("string", "hunyuan-dense")}
+    keys = of("hunyuan-dense", rope__scaling__alpha=("float32", 1000.0))
     assert read(keys).layer().values()["base"] == pytest.approx(10000 * 1000 ** (16 / 14))
 
 
@@ -350,13 +339,6 @@ def test_an_architecture_that_was_read_and_not_understood_is_refused_with_its_ow
         with pytest.raises(InvalidInput) as refused:
             read({"general.architecture": ("string", name)})
         assert refused.value.message.startswith(f"'m.gguf': {name} ")
-
-
-def of(architecture, **more):
-    """A small model of an architecture, whose layers slide by a list."""
-    keys = llama(**more)
-    own = {key.replace("llama.", f"{architecture}.", 1): value for key, value in keys.items()}
-    return own | {"general.architecture": ("string", architecture)}
 
 
 SLIDING = {
@@ -412,21 +394,15 @@ def test_a_graph_that_asks_for_its_own_base_turns_by_it():
     assert "has no effect: smallthinker has windows of 4096" in " ".join(resolved.warnings)
 
 
-LATENT = {"rope__dimension_count": ("uint32", 8), "rope__scaling__factor": ("float32", 4.0)}
-
-
 @pytest.mark.parametrize(
     ("name", "more", "amplitude", "mscale"),
     [
-        ("deepseek2", {"rope__scaling__type": ("string", "yarn")}, True, 1.0),
-        ("glm-dsa", {"rope__scaling__type": ("string", "yarn")}, True, 1.0),
-        ("deepseek2", {}, False, 1.0),
+        ("deepseek2", YARN, True, 1.0),
+        ("glm-dsa", YARN, True, 1.0),
+        ("deepseek2", {"rope__scaling__factor": ("float32", 4.0)}, False, 1.0),
         (
             "mistral4",
-            {
-                "rope__scaling__type": ("string", "yarn"),
-                "rope__scaling__yarn_log_multiplier": ("float32", 0.05),
-            },
+            {**YARN, "rope__scaling__yarn_log_multiplier": ("float32", 0.05)},
             True,
             1 + 0.05 * math.log(4),
         ),
@@ -434,7 +410,7 @@ LATENT = {"rope__dimension_count": ("uint32", 8), "rope__scaling__factor": ("flo
 )
 def test_latent_attention_is_scaled_without_the_log_multiplier_too(name, more, amplitude, mscale):
     """Source: attn_factor_org and mscale of src/models/deepseek2.cpp."""
-    layers = read(of(name, **LATENT, **more)).layer()
+    layers = read(of(name, rope__dimension_count=("uint32", 8), **more)).layer()
     grown = 1 + 0.1 * math.log(4)
     multiplied = (grown / mscale * mscale) ** 2
     assert layers.derived["softmax_multiplier"].value == pytest.approx(multiplied)
@@ -491,14 +467,7 @@ def test_a_base_of_layers_that_do_not_rotate_is_no_finding():
 
 def test_a_width_that_rotates_says_nothing_of_a_bias():
     """Baichuan 2 13B as converted: 40 layers of ALiBi, and a rope.dimension_count."""
-    keys = {
-        "general.architecture": ("string", "baichuan"),
-        "baichuan.context_length": ("uint32", 4096),
-        "baichuan.embedding_length": ("uint32", 5120),
-        "baichuan.block_count": ("uint32", 40),
-        "baichuan.attention.head_count": ("uint32", 40),
-        "baichuan.rope.dimension_count": ("uint32", 128),
-    }
-    found = read(keys)
+    forty = dict.fromkeys(("block_count", "attention__head_count"), ("uint32", 40))
+    found = read(of("baichuan", **forty, embedding_length=("uint32", 640), rope__freq_base=None))
     assert [group.scheme for group in found.layers] == ["alibi"]
     assert (found.unread, found.warnings) == ((), ())

@@ -1,7 +1,4 @@
-"""What rope-check says of wrong implementations: those it has no name for, and the README's table.
-
-The tests hold both lists exactly.
-"""
+"""What rope-check says of wrong implementations, for the README and the docs."""
 
 from __future__ import annotations
 
@@ -17,9 +14,6 @@ NOT_NAMED: dict[str, str] = {
     "float32_as_bfloat16": "rotated",
 }
 """Mistakes that are caught and whose cause is unknown, and the subjects that show them so."""
-
-FALSE: dict[str, str] = {}
-"""Mistakes of which something is said that is not so, and the subjects that show them so."""
 
 
 def forms(name: str) -> tuple[str, ...]:
@@ -68,7 +62,7 @@ def _totals() -> tuple[int, int, int]:
 
 
 def _named(name: str) -> bool:
-    return MUTANTS[name].causes[0] != Cause.UNKNOWN and name not in {*NOT_NAMED, *FALSE}
+    return MUTANTS[name].causes[0] != Cause.UNKNOWN and name not in NOT_NAMED
 
 
 def mutants_markdown() -> str:

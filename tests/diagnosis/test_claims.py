@@ -37,12 +37,15 @@ def numbers(text):
     return [int(each) for each in re.findall(r"\d+", text)]
 
 
-def test_rounded_tables_are_counted_in_one_unit():
-    cos, sin = (to(table, "bfloat16") for table in tables())
+@pytest.mark.parametrize(("dtype", "ties"), [("bfloat16", 0), ("float16", 8)])
+def test_rounded_tables_are_counted_in_one_unit(dtype, ties):
+    cos, sin = (to(table, dtype) for table in tables())
     cos[86, 1] *= 1.25
     _, (cause, *_) = told(cos, sin)
-    counts = re.findall(r"\d+ of \d+ rotations", cause.evidence)
-    assert counts == [f"{ROWS * PAIRS - 1} of {ROWS * PAIRS} rotations"] * 2
+    for counted, total in re.findall(r"(\d+) of (\d+) rotations", cause.evidence):
+        # Values near a tie may be rounded the other way, from angles in float32 or in float64.
+        assert 0 <= ROWS * PAIRS - 1 - int(counted) <= ties
+        assert int(total) == ROWS * PAIRS
 
 
 @pytest.mark.sweep(6)
@@ -142,21 +145,6 @@ def test_pairs_that_are_mirrored_keep_their_lengths():
     )
     assert findings["norm"].ok
     assert not findings["reference"].ok
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_cells_in_a_half_precision_are_counted(dtype):
-    cos, sin = (np.asarray(to(each, dtype), np.float32) for each in tables())
-    cos[1234] = 0.3
-    _, causes = told(cos, sin)
-    precision = next(each for each in causes if each.cause == "table-precision")
-    # Cells near a tie may be rounded the other way, from angles in float32 or in float64.
-    exact = (np.asarray(to(part, dtype), np.float64) for part in (np.cos(ANGLES), np.sin(ANGLES)))
-    alike = np.logical_and(*(a == b for a, b in zip(exact, (cos, sin), strict=True)))
-    counted, total = numbers(precision.evidence)[:2]
-    assert total == ROWS * PAIRS
-    assert abs(counted - np.count_nonzero(alike)) <= 8
 
 
 @pytest.mark.long
@@ -265,22 +253,6 @@ def test_a_single_wrong_cell_changes_its_own_score_most():
     relative = next(each for each in found.findings if each.check == "relative")
     assert relative.at == {"m": 777, "n": 777, "pair": 10}
     assert "(error 1.2, at m = " in relative.message
-
-
-def other_base_from_700(cos, sin):
-    other = tables(np.multiply.outer(np.arange(len(cos)), 5e5 ** -(np.arange(4) / 4)))
-    cos[700:], sin[700:] = other[0][700:], other[1][700:]
-    return cos, sin
-
-
-@pytest.mark.long
-def test_rows_of_another_base_are_unknown_with_their_place():
-    _, (cause,) = told(*other_base_from_700(*tables()))
-    assert (cause.cause, cause.message) == (
-        "unknown",
-        "values differ in pairs 1–3 of 4 from position 700 on",
-    )
-    assert cause.where.positions == "700:1500"
 
 
 @pytest.mark.slow

@@ -91,6 +91,7 @@ def test_frequencies_that_no_rule_gives_are_called_uninitialised(name):
     examined = rope.of_frequencies(given, RIGHT, "0:4096")
     (cause,) = diagnose(examined)
     assert cause.cause == "uninitialised"
+    assert "outside the range of any rule: " in cause.message
     assert "buffer built on the meta device" in cause.message
     pair = int(re.match(r"frequency of pair (\d+): ", cause.evidence)[1])
     assert given[pair] != np.float32(INV_FREQ[pair])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,8 @@ from posenc_cli.records import replace
 from tests.checks import rope
 from tests.checks.rights import FURTHEST, RIGHTS
 from tests.diagnosis.mutants import MUTANTS
-from tests.diagnosis.mutants_table import FALSE, NOT_NAMED, SHOWN, mutants_markdown
-from tests.diagnosis.textbook import AXES, CASES, HALF, repeated, rotate
+from tests.diagnosis.mutants_table import NOT_NAMED, SHOWN, mutants_markdown
+from tests.diagnosis.textbook import CASES, HALF, repeated, rotate
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
@@ -26,23 +25,6 @@ FEW = {
     "0:1024": "0:70,255:259,300:310,511:514,1000:1024",
 }
 """What a function is called with: d times as many rows."""
-
-
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory):
-    """The reference of a case."""
-    axes = tmp_path_factory.mktemp("axes") / "axes.npy"
-    np.save(axes, AXES)
-
-    @cache
-    def of(name: str, layout: str = "half") -> Any:
-        case = CASES[name]
-        given = {**case.given, "layout": layout}
-        if case.axes is AXES:
-            given["axes"] = str(axes)
-        return rope.reference(case.scheme, **given)
-
-    return of
 
 
 def examined(name: str, form: str, right: Any) -> Any:
@@ -65,6 +47,8 @@ def examined(name: str, form: str, right: Any) -> Any:
 
 
 def test_there_are_as_many_as_promised():
+    unnamed = {(name, form) for name, forms in NOT_NAMED.items() for form in forms.split()}
+    assert unnamed <= {*SHOWN}
     assert len(MUTANTS) >= 140
     assert len(RIGHTS) >= 60
     assert sum("inv-freq" in mutant.subjects for mutant in MUTANTS.values()) >= 60
@@ -82,13 +66,8 @@ def test_a_mutant_fails_and_its_cause_is_named_or_it_is_listed(name, form, refer
     causes = [explanation.cause for explanation in explanations]
     assert 1 <= len(causes) <= 3
     assert all(explanation.message for explanation in explanations)
-    if form in NOT_NAMED.get(name, "").split():
-        expected = "unknown"
-    elif form in FALSE.get(name, "").split():
-        expected = "false"
-    else:
-        expected = "named"
-    # What is named by now goes off the lists.
+    # What is named by now goes off the list.
+    expected = "unknown" if form in NOT_NAMED.get(name, "").split() else "named"
     assert verdict(mutant, causes) == expected, explanations
     relative = [finding.ok for finding in found.findings if finding.check == "relative"]
     if mutant.relative is not None and relative and form != "inv-freq":
@@ -100,16 +79,6 @@ def verdict(mutant: Any, causes: list[Cause]) -> str:
     if causes[0] in mutant.causes and {*causes} <= {*mutant.causes, *mutant.also, Cause.UNKNOWN}:
         return "named"
     return "unknown" if causes == [Cause.UNKNOWN] else "false"
-
-
-def test_no_cause_is_false():
-    assert not FALSE
-
-
-def test_what_is_listed_is_shown():
-    for listed in (NOT_NAMED, FALSE):
-        shown = {(name, form) for name, forms in listed.items() for form in forms.split()}
-        assert shown <= set(SHOWN)
 
 
 POSITIONS = {
@@ -214,7 +183,7 @@ def test_the_table_of_mutants_counts_every_mutant_and_says_how_many_are_named():
     rows = [line.split(" | ") for line in mutants_markdown().splitlines() if "| `" in line]
     assert sum(int(row[1]) for row in rows) == len(MUTANTS)
     nameless = {name for name, mutant in MUTANTS.items() if mutant.causes[0] == Cause.UNKNOWN}
-    named = len(MUTANTS) - len({*NOT_NAMED, *FALSE} | nameless)
+    named = len(MUTANTS) - len({*NOT_NAMED} | nameless)
     assert f"names the cause of {named}." in mutants_markdown()
     assert sum(int(row[2].strip(" |")) for row in rows[:-1]) == named
     assert rows[-1][0] == "| `unknown`"

@@ -18,7 +18,7 @@ from posenc_cli.diagnosis.diagnose import diagnose
 from posenc_cli.rotary.verdict import accepting_rule
 from tests.checks import rope
 from tests.diagnosis.mutants import MUTANTS
-from tests.diagnosis.textbook import AXES, CASES
+from tests.diagnosis.textbook import CASES
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
@@ -29,21 +29,6 @@ TABLES = {
     if {"half", "tables"} & {*mutant.subjects}
 }
 """The mistakes that tables show, and the form of the tables."""
-
-
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory):
-    """The reference of a case."""
-    axes = tmp_path_factory.mktemp("axes") / "axes.npy"
-    np.save(axes, AXES)
-
-    @cache
-    def of(name: str) -> Any:
-        case = CASES[name]
-        placed = {"axes": str(axes)} if case.axes is AXES else {}
-        return rope.reference(case.scheme, **{**case.given, "layout": "half", **placed})
-
-    return of
 
 
 @lru_cache(maxsize=4)

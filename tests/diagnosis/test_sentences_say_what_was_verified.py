@@ -77,18 +77,11 @@ def copy_going_in(x, positions):
     y = rotated(x, positions)
     y[:, 48:] = x[:, :16]
     return y
-def copy_coming_out(x, positions):
-    y = rotated(x, positions)
-    y[:, 48:] = y[:, :16]
-    return y
 def rolled(x, positions):
     y = rotated(x, positions)
     y[:, 48:] = np.roll(x[:, 48:], 1, 1)
     return y
-def twice_and_others(x, positions):
-    y = rotated(x, positions)
-    y[:, 48:] = 2 * x[:, 48:] + 0.1 * x[:, :16]
-    return y
+
 def zeros(x, positions):
     y = rotated(x, positions)
     y[:, 48:] = 0
@@ -114,8 +107,9 @@ def test_columns_that_hold_others_did_not_become_0(name, told):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        *((name, STAY) for name in ("copy_going_in", "copy_coming_out", "rolled", "zeros")),
-        ("twice_and_others", STAY),
+        ("copy_going_in", STAY),
+        ("rolled", STAY),
+        ("zeros", STAY),
         ("nothing_but_the_rest", "the 48 columns that should rotate become 0"),
     ],
 )

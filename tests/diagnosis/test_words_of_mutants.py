@@ -9,10 +9,8 @@ from posenc_cli.diagnosis.diagnose import diagnose
 from posenc_cli.numerics.halves import round_to_half
 from tests.checks import rope
 from tests.diagnosis.mutants import MUTANTS
-from tests.diagnosis.test_mutants import examined, reference
+from tests.diagnosis.test_mutants import examined
 from tests.diagnosis.textbook import dynamic, ladder
-
-__all__ = ["reference"]
 
 SAID = {
     # Blends and ramps.

@@ -101,6 +101,11 @@ def test_columns_that_grow_are_the_nearest_to_what_long_numbers_give():
     assert (y64 != plain).any()  # what was rounded on the way is not the nearest everywhere
 
 
+def rounding_to(form):
+    """What rounds float64 to a format and back."""
+    return lambda values: widen(narrow(values, None, form), form)
+
+
 @pytest.mark.parametrize("kind", ["bfloat16", "float16"])
 @pytest.mark.parametrize("name", ["llama", "llama3", "yarn", "neox", "cohere"])
 def test_a_peers_bits_come_out_of_its_tables(name, kind, golden):
@@ -119,14 +124,10 @@ def test_a_peers_bits_come_out_of_its_tables(name, kind, golden):
     )
 
     # Cohere's code turns in float32, and rounds its result once more.
-    turned_in = REAL_DTYPES["float32"] if name == "cohere" else stored
-
-    def rounded(values):
-        return widen(narrow(values, None, turned_in), turned_in)
-
+    rounded = rounding_to(REAL_DTYPES["float32"] if name == "cohere" else stored)
     turned = rotated_pair(x[:, first], x[:, second], cos[:, first], sin[:, first], rounded)
     for columns, values in zip((first, second), turned, strict=True):
-        assert (widen(narrow(values, None, stored), stored) == y[:, columns]).all()
+        assert (rounding_to(stored)(values) == y[:, columns]).all()
 
 
 @pytest.mark.parametrize("kind", ["bfloat16", "float16"])
@@ -153,17 +154,9 @@ def test_float32_arithmetic_is_eager_torchs(golden):
     _, arrays = golden("rope_apply_llama_half")
     q, cos, sin = (arrays[part] for part in ("q", "cos", "sin"))
     half = q.shape[-1] // 2
-    stored = REAL_DTYPES["float32"]
-
-    def rounded(values):
-        return widen(narrow(values, None, stored), stored)
-
-    wide = q.astype(np.float64)
-    first, second = rotated_pair(
-        wide[..., :half], wide[..., half:], cos[:, :half], sin[:, :half], rounded
-    )
-    assert (first == arrays["q_out"][..., :half]).all()
-    assert (second == arrays["q_out"][..., half:]).all()
+    rounded, wide = rounding_to(REAL_DTYPES["float32"]), q.astype(np.float64)
+    turned = rotated_pair(wide[..., :half], wide[..., half:], cos[:, :half], sin[:, :half], rounded)
+    assert (np.concatenate(turned, axis=-1) == arrays["q_out"]).all()
 
 
 def test_what_is_not_finite_comes_out_as_ieee_arithmetic_has_it():

@@ -17,20 +17,14 @@ from posenc_cli.encoding.request import check_domain
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Rows
 from posenc_cli.numerics.dtypes import REAL_DTYPES
-from posenc_cli.numerics.rounding import round_exact
 from posenc_cli.positions import Positions, exact_number
 from tests import tolerances
+from tests.encoding.test_growing import rounded
 from tests.examples import examples
 from tests.matrices import matrix
 
 every_dtype = pytest.mark.parametrize("dtype", sorted(REAL_DTYPES))
 fractions = st.builds(Fraction, st.integers(-(10**12), 10**12), st.integers(1, 9000))
-
-
-def rounded(value, dtype):
-    sign, mantissa, exponent, _ = value._mpf_
-    exact = (-1) ** sign * Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
-    return round_exact([exact], REAL_DTYPES[dtype])[0]
 
 
 @examples(40)

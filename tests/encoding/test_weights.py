@@ -85,11 +85,6 @@ def test_a_position_past_the_table_is_refused_unless_extended(weights):
         request("learned", "0:5", weights=weights).plan().matrix()
 
 
-def test_clamp_repeats_the_last_row(weights):
-    ours = matrix("learned", "2:6", weights=weights, extend="clamp")
-    assert (ours[:, 0] == [6, 9, 9, 9]).all()
-
-
 def test_random_goes_on_with_drawn_rows(weights):
     ours = matrix("learned", "2:6", weights=weights, extend="random")
     drawn = matrix("learned", "0:6", dim=3, max_len=6)

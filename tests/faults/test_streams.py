@@ -18,6 +18,7 @@ import pytest
 
 from posenc_cli.cli.help import known_answers
 from tests.cli.test_imported import TYPER
+from tests.faults.test_environment import shell
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER, peak
 from tests.processes import PATIENCE, UNMEASURED, await_that, spawn
 
@@ -64,10 +65,7 @@ def test_a_full_stdout_is_status_3(arguments, posenc, tmp_path):
 @pytest.mark.sweep(13)
 @every_output
 def test_a_closed_stdout_is_status_3(arguments, tmp_path):
-    command = shlex.join([*POSENC, *arguments]) + " >&-"
-    done = subprocess.run(
-        ["sh", "-c", command], cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=PATIENCE
-    )
+    done = shell(shlex.join([*POSENC, *arguments]) + " >&-", tmp_path)
     assert done.returncode == 3, done.stderr
     assert "standard output" in done.stderr
     assert "Traceback" not in done.stderr
@@ -75,31 +73,19 @@ def test_a_closed_stdout_is_status_3(arguments, tmp_path):
 
 
 def test_what_needs_no_stdout_works_without(tmp_path):
-    command = shlex.join([*POSENC, *SMALL]) + " >&- 2>&-"
-    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, timeout=PATIENCE)
-    assert done.returncode == 0
+    assert shell(shlex.join([*POSENC, *SMALL]) + " >&- 2>&-", tmp_path).returncode == 0
     assert np.load(tmp_path / "rope-100x64.npy").shape == (100, 64)
 
 
 @pytest.mark.sweep(13)
 @every_output
-def test_a_reader_that_has_gone_is_status_141_in_silence(arguments, tmp_path):
+def test_a_reader_that_has_gone_is_status_141_in_silence(arguments, posenc, tmp_path):
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run(
-        [*POSENC, *arguments],
-        cwd=tmp_path,
-        stdout=writing,
-        stderr=subprocess.PIPE,
-        timeout=PATIENCE,
-    )
+    done = posenc(*arguments, stdout=writing, stderr=subprocess.PIPE)
     os.close(writing)
-    assert (done.returncode, done.stderr) == (141, b"")
+    assert (done.returncode, done.stderr) == (141, "")
     assert not list(tmp_path.iterdir())
-
-
-BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-"""An environment in which Python keeps what it could not write, to fail on it once more at exit."""
 
 
 @pytest.mark.sweep(9)
@@ -122,14 +108,7 @@ def test_a_stderr_that_takes_nothing_changes_no_status(
         pytest.skip("no /dev/full on this system")
     assert call(*arguments)[0] == status
     out = call(*arguments)[1]
-    done = subprocess.run(
-        ["sh", "-c", f"{shlex.join([*POSENC, *arguments])} {redirection}"],
-        cwd=tmp_path,
-        env=BUFFERED,
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=PATIENCE,
-    )
+    done = shell(f"{shlex.join([*POSENC, *arguments])} {redirection}", tmp_path)
     assert (done.returncode, done.stdout) == (status, out)
     if status == 0:
         assert np.load(tmp_path / "rope-100x64.npy").shape == (100, 64)
@@ -142,8 +121,7 @@ def test_no_file_takes_the_place_of_a_closed_stderr(tmp_path):
         "import os\ndef f(x, positions):\n    os.write(2, b'printed')\n    return x\n"
     )
     asked = ["rope-check", "-s", "rope", "-l", "4", "-d", "4", "--impl", "./function.py:f"]
-    command = shlex.join([*POSENC, *asked, "--json"]) + " 2>&- 1>report"
-    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, timeout=PATIENCE)
+    done = shell(shlex.join([*POSENC, *asked, "--json"]) + " 2>&- 1>report", tmp_path)
     report = json.loads((tmp_path / "report").read_text())
     assert (done.returncode, report["ok"]) == (1, False)
 
@@ -216,42 +194,25 @@ def test_a_signal_while_writing_leaves_the_old_file_and_nothing_else(
     assert target.read_bytes() == b"old"
 
 
-def test_a_file_size_limit_is_status_3(tmp_path):
+def test_a_file_size_limit_is_status_3(posenc, tmp_path):
     def limited():
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
-    done = subprocess.run(
-        [*POSENC, *SMALL[:-1], "10000", "--out", "a.npy"],
-        cwd=tmp_path,
-        preexec_fn=limited,
-        env=UNMEASURED,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+    large = (*SMALL[:-1], "10000", "--out", "a.npy")
+    done = posenc(*large, preexec_fn=limited, measured=False)
     assert done.returncode == 3
     assert "File too large" in done.stderr
     assert not list(tmp_path.iterdir())
 
 
-def test_binary_is_refused_on_a_terminal_and_readable_through_a_pipe(tmp_path):
+def test_binary_is_refused_on_a_terminal_and_readable_through_a_pipe(posenc, tmp_path):
     main, terminal = pty.openpty()
-    done = subprocess.run(
-        [*POSENC, *SMALL, "--out", "-"],
-        cwd=tmp_path,
-        stdout=terminal,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=PATIENCE,
-    )
+    done = posenc(*SMALL, "--out", "-", stdout=terminal, stderr=subprocess.PIPE)
     os.close(terminal)
     os.close(main)
     assert done.returncode == 2
     assert "npy is binary and standard output is a terminal" in done.stderr
-    piped = subprocess.run(
-        [*POSENC, *SMALL, "--out", "-"], cwd=tmp_path, capture_output=True, timeout=PATIENCE
-    )
-    (tmp_path / "piped.npy").write_bytes(piped.stdout)
+    (tmp_path / "piped.npy").write_bytes(posenc(*SMALL, "--out", "-", text=False).stdout)
     assert np.load(tmp_path / "piped.npy").shape == (100, 64)
 
 
@@ -301,16 +262,8 @@ def test_an_ascii_stream_gets_ascii(arguments, env, posenc):
         ({"NO_COLOR": "1"}, ["--color", "always"], True),
     ],
 )
-def test_escape_codes_go_only_where_they_are_wanted(env, arguments, escapes, tmp_path):
-    base = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "NO_COLOR")}
-    done = subprocess.run(
-        [*POSENC, "schemes", *arguments],
-        cwd=tmp_path,
-        env={**base, **env},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+def test_escape_codes_go_only_where_they_are_wanted(env, arguments, escapes, posenc):
+    done = posenc("schemes", *arguments, env=env)
     assert done.returncode == 0
     assert ("\x1b[" in done.stdout) == escapes
 
@@ -322,15 +275,8 @@ def test_escape_codes_go_only_where_they_are_wanted(env, arguments, escapes, tmp
     [["schemes"], ["schemes", "rope"], ["alibi-slopes"], ["alibi-slopes", "--plot"]],
     ids=" ".join,
 )
-def test_no_line_is_wider_than_asked(columns, arguments, tmp_path):
-    done = subprocess.run(
-        [*POSENC, *arguments],
-        cwd=tmp_path,
-        env={**os.environ, "COLUMNS": columns},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+def test_no_line_is_wider_than_asked(columns, arguments, posenc):
+    done = posenc(*arguments, env={"COLUMNS": columns})
     assert done.returncode == 0, done.stderr
     limit = min(int(columns), 80) if columns.isdigit() and columns != "0" else 80
     lines = done.stdout.splitlines()
@@ -370,22 +316,15 @@ def test_optimized_python_behaves_the_same(posenc, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_table_larger_than_memory_runs_in_little(tmp_path):
+def test_a_table_larger_than_memory_runs_in_little(posenc):
     """A 2 GiB table within 1 GiB of address space."""
 
     def limited():
         resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 
     asked = ("generate", "-s", "integer", "-l", "500000", "-d", "1024", "--format", "npy")
-    done = subprocess.run(
-        [*POSENC, *asked, "-o", "/dev/null"],
-        cwd=tmp_path,
-        preexec_fn=limited,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-    )
+    one = {"OPENBLAS_NUM_THREADS": "1"}
+    done = posenc(*asked, "-o", "/dev/null", preexec_fn=limited, env=one)
     assert done.returncode == 0, done.stderr
 
 

@@ -60,7 +60,6 @@ def test_binary_holds_exactly_two_to_the_dim_positions():
     assert refused.value.hint == "--dim 4 doubles it"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("layout", ["interleaved", "concat"])
 @pytest.mark.parametrize("dim", [1, 2, 5, 7, 8, 9])
 @pytest.mark.parametrize("odd", ["truncate", "pad", "split"])
@@ -136,24 +135,6 @@ def test_t5_clipped_shares_rows_past_its_largest_distance():
             origin = (0, near) if near >= 0 else (-near, 0)
             assert (bias[:, i, j] == bias[:, *origin]).all()
     assert len(np.unique(bias[0])) == 7
-
-
-@pytest.mark.parametrize(
-    ("dim", "odd", "zero"),
-    [(7, "truncate", False), (7, "pad", True), (7, "split", False), (1, "split", False)],
-)
-@pytest.mark.parametrize("layout", ["interleaved", "concat"])
-def test_odd_dims(dim, odd, zero, layout):
-    table = matrix("sinusoidal", "0:50", dim=dim, odd=odd, layout=layout, dtype="float64")
-    assert table.shape == (50, dim)
-    assert (not table[:, -1].any()) == zero
-    pairs = dim // 2 if odd == "pad" else (dim + 1) // 2
-    exponent = {"truncate": dim + 1, "pad": dim - 1, "split": dim}[odd]
-    with mpmath.workdps(40):
-        angle = 49 * mpmath.mpf(10_000) ** (-mpmath.mpf(2 * (pairs - 1)) / exponent)
-        expected = float(mpmath.sin(angle))
-    column = 2 * (pairs - 1) if layout == "interleaved" else pairs - 1
-    assert table[49, column] == pytest.approx(expected, abs=1e-15)
 
 
 def test_tensor2tensor_spacing_ends_exactly_at_the_inverse_base():

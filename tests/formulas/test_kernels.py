@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import mpmath
 import numpy as np
 import pytest
@@ -15,18 +13,11 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.kernels import kerple_log, kerple_power
 from posenc_cli.numerics import bounded
 from posenc_cli.numerics.dtypes import REAL_DTYPES
-from posenc_cli.numerics.rounding import round_exact
+from tests.encoding.test_growing import rounded
 from tests.matrices import matrix, request
 
 formats = st.sampled_from(sorted(REAL_DTYPES))
 scalars = st.floats(1e-3, 1e3)
-
-
-def rounded(value, dtype):
-    """A number of mpmath, correctly rounded."""
-    sign, mantissa, exponent, _ = value._mpf_
-    exact = (-1) ** sign * Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
-    return round_exact([exact], REAL_DTYPES[dtype])[0]
 
 
 def listed(values):

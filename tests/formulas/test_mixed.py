@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -107,24 +105,6 @@ def test_what_it_cannot_turn_is_refused(given, message):
     table = given.pop("table", None)
     with pytest.raises(InvalidInput, match=message):
         request("rope-mixed", None, table=table, **given).plan()
-
-
-SAID = "random angle, seed 5"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "command", ["heatmap", "spectrum", "dot-similarity", "order-check", "generate -o a.npy"]
-)
-def test_what_is_drawn_is_said(command, call):
-    line = [*command.split(), "-s", "rope-mixed", "-d", "4", "--set", "grid=2x4"]
-    drawn, given = ["--set", "seed=5"], ["--set", "x_frequencies=1,2", "--set", "y_frequencies=3,4"]
-    assert SAID in " ".join("".join(call(*line, *drawn)[1:]).split())
-    assert "random angle" not in "".join(call(*line, *given)[1:])
-    documents = [json.loads(call(*line, *more, "--json")[1]) for more in (drawn, given)]
-    if command == "order-check":
-        documents = [document["schemes"][0] for document in documents]
-    assert [document["weights"] for document in documents] == [SAID, None]
 
 
 def test_the_library_warns_of_a_seed_that_nobody_gave():

@@ -12,6 +12,7 @@ from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics import exact
 from tests import tolerances
+from tests.formulas.test_peers import listed
 from tests.matrices import matrix
 
 PEERS = {
@@ -29,10 +30,6 @@ PEERS = {
         {"base": 150_000, "factor": 32, "truncate": "false"},
     ),
 }
-
-
-def listed(positions):
-    return ",".join(map(str, positions.tolist()))
 
 
 def waves_of(scheme, given, seq_len=None):
@@ -114,17 +111,6 @@ def mpmath_rope(dim, base):
     return [mpmath.mpf(base) ** (-mpmath.mpf(2 * i) / dim) for i in range(dim // 2)]
 
 
-def mpmath_yarn(dim, base, *, factor, original, fast, slow):
-    def pair_of(turns):
-        return dim * mpmath.log(original / (2 * mpmath.pi * turns)) / (2 * mpmath.log(base))
-
-    low, high = max(mpmath.floor(pair_of(fast)), 0), min(mpmath.ceil(pair_of(slow)), dim - 1)
-    blend = [min(max((i - low) / (high - low), 0), 1) for i in range(dim // 2)]
-    return [
-        f * (1 - r) + f / factor * r for f, r in zip(mpmath_rope(dim, base), blend, strict=True)
-    ]
-
-
 def mpmath_llama3(dim, base, *, factor, low, high, original):
     found = []
     for f in mpmath_rope(dim, base):
@@ -145,7 +131,9 @@ def test_frequencies_are_the_formulas_to_more_digits_than_any_format_holds():
         cases = [
             (
                 waves_of("rope-yarn", {"dim": 128, "base": 1e6, "factor": 4.5}),
-                mpmath_yarn(128, 1_000_000, factor=mpmath.mpf(4.5), original=4096, fast=32, slow=1),
+                transformers_yarn(
+                    128, 1e6, factor=4.5, original=4096, fast=32, slow=1, truncate=True
+                ),
             ),
             (
                 waves_of("rope-llama3", {"dim": 128, "base": 500_000.0}),

@@ -95,15 +95,25 @@ def test_shape_trains_at_the_shifts_that_its_code_draws(golden):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("scheme", ["cape", "shape"])
-def test_what_training_draws_is_said_and_evaluation_draws_nothing(scheme, call):
-    said = "random shifts, seed 5" if scheme == "cape" else "random shift, seed 5"
+@pytest.mark.parametrize(
+    ("scheme", "said", "drawn", "given"),
+    [
+        ("cape", "random shifts, seed 5", "seed=5 training=true", "seed=5"),
+        ("shape", "random shift, seed 5", "seed=5 training=true", "seed=5"),
+        ("rope-mixed", "random angle, seed 5", "seed=5", "x_frequencies=1,2 y_frequencies=3,4"),
+    ],
+)
+def test_what_is_drawn_is_said_and_nothing_else(scheme, said, drawn, given, call):
+    grid = ("--set", "grid=2x4") if scheme == "rope-mixed" else ("-l", "8")
     for command in ("heatmap", "spectrum", "dot-similarity", "order-check", "generate -o a.npy"):
-        line = [*command.split(), "-s", scheme, "-d", "4", "-l", "8", "--set", "seed=5"]
-        trained = [*line, "--set", "training=true"]
-        assert said in " ".join("".join(call(*trained)[1:]).split()), command
-        assert "random" not in "".join(call(*line)[1:]).replace("random projections", ""), command
-        documents = [json.loads(call(*each, "--json")[1]) for each in (trained, line)]
+        lines = []
+        for settings in (drawn, given):
+            words = [word for each in settings.split() for word in ("--set", each)]
+            lines.append([*command.split(), "-s", scheme, "-d", "4", *grid, *words])
+        assert said in " ".join("".join(call(*lines[0])[1:]).split()), command
+        told = "".join(call(*lines[1])[1:]).replace("random projections", "")
+        assert "random" not in told, command
+        documents = [json.loads(call(*line, "--json")[1]) for line in lines]
         if command == "order-check":
             documents = [document["schemes"][0] for document in documents]
         assert [document["weights"] for document in documents] == [said, None], command
