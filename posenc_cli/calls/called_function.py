@@ -208,7 +208,7 @@ class CalledFunction(ABC):
                 own[given.name] = given.typed_as_default(roles[role])
             elif "style" in given.roles():
                 own[given.name] = layout_flag(given.name, self.reference)
-            elif "config" in given.roles() and self.asked.config is not None:
+            elif self.asked.config is not None and _is_config(given):
                 configs[given.name] = dict(self.asked.config)
             elif given.required and given.name not in attributes:
                 raise self._needs(given, owner)
@@ -236,7 +236,7 @@ class CalledFunction(ABC):
         return [
             given
             for given in self.signature.required
-            if given.fields and not ("config" in given.roles() and self.asked.config is not None)
+            if given.fields and not (self.asked.config is not None and _is_config(given))
         ]
 
     @property
@@ -256,7 +256,7 @@ class CalledFunction(ABC):
 
     def _needs(self, given: NamedParameter, owner: str) -> InvalidInput:
         """Return the error for a required parameter of a class that is not known."""
-        is_config = "config" in given.roles()
+        is_config = _is_config(given)
         hint = "--config FILE or --model NAME gives it one; or " * is_config
         hint += "name an object of it: rope = Rope(…) in the module, then module:rope"
         name = f"{owner}.{given.name}" if owner else given.name
@@ -409,6 +409,11 @@ class CalledFunction(ABC):
     def reason(self, error: InvalidInput) -> str:
         """Return why a call failed, without the name of the function."""
         return error.message.removeprefix(self.invalid("").message)
+
+
+def _is_config(given: NamedParameter) -> bool:
+    """Return whether a parameter is a config; an optional ``cfg`` may be anything."""
+    return "config" in given.roles() and (given.required or given.name != "cfg")
 
 
 def _settings_text(values: dict[str, Any]) -> str:

@@ -235,11 +235,12 @@ class FormChoice:
                 return
 
     def _choose_order(self) -> None:
-        """Use a table of cosines before sines in place of timm's if position 0 then rotates less.
+        """Use a table of cosines before sines if position 0 is rotated only with timm's order.
 
-        Code that expects either order keeps lengths with both.
+        Code that expects either order keeps lengths with both. Conventions of timm have its order.
         """
-        if not self.form.kind.startswith("sines beside "):
+        of_timm = str(self._process.reference.params.get("convention")).startswith("eva")
+        if of_timm or not self.form.kind.startswith("sines beside "):
             return
         both = self.form, replace(self.form, kind=self.form.kind.removeprefix("sines "))
         given = [
@@ -251,7 +252,9 @@ class FormChoice:
             parts = zip(results, given, strict=True)
             return sum(float(np.abs(one.values - x.values).sum()) for one, x in parts)
 
-        self.form = min(both, key=change)
+        size = sum(float(np.abs(x.values).sum()) for x in given)
+        if change(both[1]) <= _ROUNDING * size and change(both[0]) > _SAME_ROW * size:
+            self.form = both[1]
 
     def _results_of_both(
         self, form: CallForm, other: CallForm

@@ -270,13 +270,15 @@ def _changed_v(tried: Tried) -> Iterator[Irregularity]:
             yield Irregularity(Cause.UNKNOWN, "v is changed; only q and k should rotate", text)
 
 
-def _without_k(tried: Tried) -> Iterator[_Pair]:
-    """Yield the results for q without k, and with k."""
+def _without_k(tried: Tried) -> Iterator[Irregularity]:
+    """Yield the fault that q is rotated otherwise without k."""
     form, positions = tried.form, _FIRST + np.arange(_ROWS)
     arguments = tuple(argument for argument in form.arguments if argument.role != "k")
     x = Vectors(random_vectors(_ROWS, form.columns)[None, :, None], _ROWS)
     alone = tried.joined_results(replace(form, arguments=arguments), positions, [x])
-    yield alone, tried.joined_results(form, positions, [x, x])[:, :, :1]
+    if tried.differs(alone, tried.joined_results(form, positions, [x, x])[:, :, :1]):
+        text = f"called without {form.parameter_of('k')}: results differ from calls with it"
+        yield Irregularity(Cause.UNKNOWN, "without k, q is rotated otherwise", text)
 
 
 def _may_lack_k(tried: Tried) -> bool:

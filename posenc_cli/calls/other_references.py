@@ -25,6 +25,7 @@ from posenc_cli.calls.patterns import (
     PlannedCalls,
     result_or_none,
 )
+from posenc_cli.calls.payloads import offsets_of_rows
 from posenc_cli.calls.roles import (
     ADDED,
     HALF,
@@ -204,7 +205,8 @@ def try_parameters(tried: Tried) -> None:
                     fault = _batch_fault(tried, other, batch, text)
                 tried.calls.fault(fault)
     for name in _other_offsets(tried):
-        judge(f"rows placed by {name}", partial(_offset_fault, tried, name), tests=[name])
+        placed = partial(_offset_fault, tried, name)
+        judge(f"rows placed by {name}", placed, surely=name != "offsets", tests=[name])
     for argument in tried.form.arguments:
         if argument.role == "length":
             name = argument.parameter
@@ -224,6 +226,8 @@ def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[s
     tested |= {argument.parameter for argument in form.arguments if argument.role in varying}
     names = [given.name for given in function.parameters if given.affects_values]
     at_default = [name for name in function.process.left_at_default if name not in calls.tested]
+    if form.parameter_of("grid") == "grid_sizes":
+        at_default.append("grid_sizes of each sequence")
     return [*at_default, *(name for name in names if name not in tested)]
 
 
@@ -238,7 +242,7 @@ def _other_offsets(tried: Tried) -> list[str]:
         for given in function.parameters
         if "offset" in given.roles()
         and given.name != form.position_parameter
-        and (not added or (tried.rotates and "offset" in given.name))
+        and (not added or (tried.rotates and given.name == "offsets"))
     ]
 
 
@@ -257,8 +261,7 @@ def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
     added = _OFFSET if _has_required_positions(function) else 0
     x, positions = _vectors_and_positions(tried, tried.last - added, first=_OFFSET)
     if added:
-        role = "offsets" if name == "offsets" else "offset"
-        other = _with_value(function, name, role, added)
+        other = _with_value(function, name, "offsets", added)
     else:
         arguments = tuple(
             Argument("offset", name, name)
@@ -269,15 +272,17 @@ def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
         placed = replace(form, arguments=arguments, position_axes="")
         other = function.varied(last=function.last, form=placed)
     values = _joined_results(other, positions, x)
-    wanted, first = (
-        _joined_results(function, positions + more, x) for more in (added, added - _OFFSET)
-    )
-    if not tried.differs(values, wanted):
+    more = offsets_of_rows(positions, added)
+    if not tried.differs(values, _joined_results(function, positions + more, x)):
         return None
-    ignored = not tried.differs(values, first)
-    if ignored and added and name != "offsets":  # lucidrains' offset belongs to a cache
-        raise InvalidInput("changing it changes nothing")
-    how = "is ignored" if ignored else "places rows at other positions"
+    if added:
+        # vLLM's M-RoPE ignores them, and offsets may be the boundaries of sequences.
+        if tried.differs(values, _joined_results(function, positions - more, x)):
+            raise InvalidInput("its numbers are not added to positions")
+        how = "is subtracted from positions"
+    else:
+        ignored = not tried.differs(values, _joined_results(function, positions - _OFFSET, x))
+        how = "is ignored" if ignored else "places rows at other positions"
     text = f"called with {name}={_OFFSET}: results differ from calls with {form.position_parameter}"
     return Irregularity(Cause.POSITION_OFFSET, f"{name} {how}", text)
 

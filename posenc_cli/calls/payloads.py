@@ -225,7 +225,9 @@ _ARRAYS: dict[str, Callable[[_CallArguments, Argument], dict[str, Any]]] = {
         _positions(argument, call.form, call.reference, call.key_ids)
     ),
     "offsets": lambda call, argument: call.payload.array(
-        np.full_like(_positions(argument, call.form, call.reference, call.ids), argument.value or 0)
+        offsets_of_rows(
+            _positions(argument, call.form, call.reference, call.ids), int(argument.value or 0)
+        )
     ),
     "inv_freq": lambda call, _: call.payload.array(call.reference.frequencies.astype(np.float32)),
     "cos_sin": lambda call, argument: {
@@ -318,6 +320,12 @@ def _positions(
     if argument.axis is None:
         return np.moveaxis(along, 0, form.position_axes.index("a"))
     return np.asarray(along[argument.axis])
+
+
+def offsets_of_rows(positions: Integers, most: int) -> Integers:
+    """Return numbers to add to positions: ``most`` in the first row, less by up to 2 in others."""
+    numbers = np.maximum(most - np.arange(positions.shape[-1]) % 3, 0)
+    return np.broadcast_to(numbers, positions.shape)
 
 
 def _grid_sizes(argument: Argument, call: _CallArguments) -> Integers:
@@ -448,7 +456,8 @@ def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[s
     """
     from posenc_cli.numerics.dtypes import FLOAT32
 
-    if form.follows_axes or form.has("grid"):  # each axis rotates all pairs
+    # Each axis rotates all pairs.
+    if form.follows_axes or form.parameter_of("grid") == "grid_sizes":
         along = reference.coordinates_at(positions) if "a" in form.table_axes else positions
         along = along[..., None]  # (axes, p, n, 1), or (1, rows, 1) for rows of all axes
         rotations = reference.scale * np.exp(1j * along * reference.frequencies)

@@ -105,6 +105,7 @@ ROLES = (
             "relative_pos",  # transformers' DeBERTa
             *_POSITION,
         ),
+        or_else=("offsets",),
     ),
     Role(
         "k_positions",

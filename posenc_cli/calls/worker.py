@@ -359,11 +359,12 @@ def make_config(fields: dict[str, Any], annotation: Any) -> Any:
     """Return a config of transformers for a parameter: the part that its annotation names.
 
     Without one, it is the text part. If transformers does not know the model type, the annotated
-    class makes the config. If transformers is not imported, it is an object with these fields.
+    class makes the config. If transformers is not imported, it is an object with these fields, or
+    with those of the text part.
     """
     transformers = sys.modules.get("transformers")
     if transformers is None:
-        return SimpleNamespace(**fields)
+        return SimpleNamespace(**fields.get("text_config", fields))
     try:
         whole = transformers.AutoConfig.for_model(**fields)
     except ValueError:  # an unknown model type

@@ -397,11 +397,12 @@ def _make_further_calls(
 
 def _overwrites_result(called: CalledFunction, arguments: Arguments, task: FunctionTask) -> bool:
     """Return whether a call with other vectors and positions changes the result of the last."""
+    others = task.places if _has_input(arguments, task) else task.places[::-1]
     try:
         _remake(called, task)
         if not called.lives:
             called.renew()
-        for mode, places, scale in (("first", task.places, 1.0), ("again", task.places[::-1], 2.0)):
+        for mode, places, scale in (("first", task.places, 1.0), ("again", others, 2.0)):
             called.keep(mode)
             _call_with_noise(called, arguments, replace(task, places=places), scale)
     except InvalidInput:

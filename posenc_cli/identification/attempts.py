@@ -157,9 +157,18 @@ def _attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     attempts = _matrix_attempts(evidence)
     for rest in () if any(attempt.trial.fits for attempt in attempts) else parts_of_rows(evidence):
         without = _matrix_attempts(rest)
-        if without and without[0].trial.fits:
+        if (
+            without
+            and without[0].trial.fits
+            and (rest.forms == evidence.forms or _is_grid_of_rotations(without[0].trial))
+        ):
             return without
     return attempts
+
+
+def _is_grid_of_rotations(trial: Trial) -> bool:
+    """Return whether a rotary scheme of a grid fits: other schemes have no unrotated tokens."""
+    return trial.bound.scheme.kind == "rotary" and bool(trial.bound.params.get("grid"))
 
 
 def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:

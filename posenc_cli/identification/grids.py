@@ -671,6 +671,8 @@ def parts_of_rows(evidence: Evidence) -> Iterator[Evidence]:
     for step, own, side in ways:  # the first place of a grid is unrotated, too
         ends = [array[::step] for array in evidence.arrays]
         still = [(end == end[0]).all(axis=1) & np.isin(end[0], (0, 1)).all() for end in ends]
+        if len(ends) == 2 and ends[0][0, 0] == ends[1][0, 0]:
+            continue  # cosines are 1, sines 0
         count = int(np.argmin(np.all(still, axis=0))) - own
         if count > 0:
             yield replace(

@@ -407,7 +407,7 @@ def _as_slice(columns: tuple[int, ...]) -> slice | list[int]:
 def _repeated_layout(
     cos: GivenRows, sin: GivenRows, places: PositionRows, *, parts: int, least: float
 ) -> Layout | None:
-    """Return the layout in which tables repeat at least this share of their pairs.
+    """Return the layout in which tables repeat at least this share of the pairs that rotate.
 
     Return None if both layouts do so equally.
     """
@@ -415,7 +415,8 @@ def _repeated_layout(
     if width % 2 or width < 4:
         return None
     rows, parts = places.sample(), parts if width % (2 * parts) == 0 else 1
-    counts = []
+    still = (cos[rows] == 1).all(axis=0) & (sin[rows] == 0).all(axis=0)
+    counts, rotating = [], []
     for layout in LAYOUTS:
         pairing = ColumnPairing.named(layout, width // 2, parts=parts)
         first, second = list(pairing.first), list(pairing.second)
@@ -424,8 +425,9 @@ def _repeated_layout(
             for table in (cos[rows], sin[rows])
         ]
         counts.append(int(np.all(same, axis=(0, 1)).sum()))
+        rotating.append(int((~(still[first] & still[second])).sum()))
     best = int(np.argmax(counts))
-    if counts[0] == counts[1] or counts[best] < least * (width // 2):
+    if counts[0] == counts[1] or width // 2 - counts[best] > (1 - least) * rotating[best]:
         return None
     return LAYOUTS[best]
 

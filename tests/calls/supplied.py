@@ -104,9 +104,19 @@ def offsets_added(x, position_ids, offsets=None):
     return ids(x, position_ids if offsets is None else np.asarray(position_ids) + offsets)
 
 
-@wrong("position-offset", "offsets is ignored")
+@untested("offsets")
 def offsets_ignored(x, position_ids, offsets=None):
     return ids(x, position_ids)
+
+
+@untested("offsets")
+def offsets_of_the_first(x, position_ids, offsets=None):
+    return ids(x, position_ids if offsets is None else np.asarray(position_ids) + offsets[0])
+
+
+@untested("offsets of each sequence")
+def offsets_that_are_positions(x, offsets):
+    return rotated(x, offsets)
 
 
 @untested("offset")
@@ -114,8 +124,13 @@ def offset_beside_positions(x, position_ids, offset=0):
     return ids(x, position_ids)
 
 
-@wrong("position-offset", "offset places rows at other positions")
-def offset_subtracted(x, position_ids, offset=0):
+@wrong("position-offset", "offsets is subtracted from positions")
+def offsets_subtracted(x, position_ids, offsets=None):
+    return ids(x, position_ids if offsets is None else np.asarray(position_ids) - offsets)
+
+
+@untested("offset")
+def offset_of_a_window(x, position_ids, offset=0):
     return ids(x, np.asarray(position_ids) - offset)
 
 
@@ -124,7 +139,7 @@ def q_with_or_without_k(q, position_ids, k=None):
     return ids(q, position_ids), None if k is None else ids(k, position_ids)
 
 
-@wrong("unknown", "the result for a row depends on more than")
+@wrong("unknown", "without k, q is rotated otherwise")
 def left_without_k(q, position_ids, k=None):
     return (q, None) if k is None else q_with_or_without_k(q, position_ids, k)
 

@@ -415,6 +415,48 @@ def test_a_function_of_wan_is_given_sizes_and_tables_of_each_axis(name, cause, w
     status, report = ran(WAN, name, "rope-check", *how)
     assert (status, cause_of(report)) == (int(cause is not None), cause)
     assert words in str(report)
+    assert ("not tested: grid_sizes of each sequence" in report["verdict"]) == (cause is None)
+
+
+TABLES_OF_TOKENS = """
+import numpy as np
+
+
+def turned_by(x, cos, sin):
+    beside = np.stack([-x[..., 1::2], x[..., ::2]], -1).reshape(x.shape)
+    return (x * cos + beside * sin).astype(x.dtype)
+
+
+def with_a_grid(q, k, cos, sin, grid_thw):
+    return turned_by(q, cos, sin), turned_by(k, cos, sin)
+
+
+def sines_first(x, emb):
+    sin, cos = np.split(emb, 2, -1)
+    return turned_by(x, cos, sin)
+
+
+def cosines_first(x, emb):
+    cos, sin = np.split(emb, 2, -1)
+    return turned_by(x, cos, sin)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "convention", "cause"),
+    [
+        ("with_a_grid", "eva", None),
+        ("sines_first", "eva-pixels", None),
+        ("sines_first", "eva", None),
+        ("cosines_first", "eva", "cos-sin-mispaired"),
+    ],
+)
+def test_tables_of_tokens_are_those_of_the_whole_grid_in_the_order_of_timm(
+    name, convention, cause, ran
+):
+    how = ("-s", "rope-axial", "--set", f"convention={convention}", "--set", "grid=4x6")
+    status, report = ran(TABLES_OF_TOKENS, name, "rope-check", *how)
+    assert (status, cause_of(report)) == (int(cause is not None), cause)
 
 
 @pytest.mark.long

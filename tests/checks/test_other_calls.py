@@ -273,11 +273,17 @@ def scores_in_one_array(scores):
     return kept("scores", to_scores(scores))
 
 
+def rows_of_a_short_table(x, offset=0):
+    assert offset + len(x) <= N
+    return kept("table", x + sinusoid(offset + np.arange(len(x))))
+
+
 @pytest.mark.parametrize(
     ("scheme", "function", "settings"),
     [
         ("sinusoidal", rows_in_one_array, {"dim": D}),
         ("sinusoidal", sums_in_one_array, {"dim": D}),
+        ("sinusoidal", rows_of_a_short_table, {"dim": D}),
         ("alibi", scores_in_one_array, {"heads": HEADS}),
     ],
 )

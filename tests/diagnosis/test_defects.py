@@ -165,6 +165,14 @@ def test_one_wrong_value_does_not_hide_the_layout_of_full_tables(wrong):
     assert "in pair 5 of 16 at position 7" in f"{cause.message}, {cause.evidence}"
 
 
+def test_columns_that_do_not_rotate_say_no_layout():
+    cos, sin = np.ones((64, 64)), np.zeros((64, 64))
+    for table, own in zip((cos, sin), tables_at(np.arange(64), ladder(4, 1e4)), strict=True):
+        table[:, :4] = np.tile(own, 2)
+    causes = causes_of(cos, sin, rope.reference("rope", dim=64, layout="half"))
+    assert [cause.cause for cause in causes] == ["unknown"]
+
+
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("rows", [15, 700])
 @pytest.mark.parametrize("twice", [False, True])

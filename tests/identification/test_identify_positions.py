@@ -167,6 +167,15 @@ def test_no_scheme_as_far_away_as_zeros_is_named_as_the_nearest():
     assert all(each.residual < np.abs(table).max() for each in found)
 
 
+def test_damaged_rows_at_an_end_are_no_tokens_outside_a_grid():
+    cos, sin = encode("rope", 40, dim=16, table="cos"), encode("rope", 40, dim=16, table="sin")
+    cos[1:3], sin[1:3] = 1, 0
+    assert identify(Evidence.of_arrays(cos, sin)).match is None
+    both = encode("sinusoidal", 40, dim=16)
+    both[-1] = 1
+    assert identify(Evidence.of_arrays(both)).match is None
+
+
 def test_falling_positions_are_written_as_they_are_read():
     texts = ["999:-1:-20", "0.5:-10.5:-1", "4:0:-1,7", "5,4,3", "2:8:2"]
     assert [str(Positions.parse(text)) for text in texts] == texts

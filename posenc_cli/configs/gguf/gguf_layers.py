@@ -273,8 +273,8 @@ class ScaledGGUFLayers(GGUFLayers):
             # llama.cpp divides by the gain of the model's factor, because ggml's rope_yarn
             # multiplies by the gain of the layer's own factor.
             own = log if self.architecture.weighted and log else 1.0
-            value *= yarn_factor(scaled, own) / yarn_factor(scaled, log)
-            value *= gain(factor.value) / gain(scaled)
+            ratio = yarn_factor(scaled, own) / yarn_factor(scaled, log)
+            value *= ratio / gain(scaled) * gain(factor.value)
         source = amplitude.source or (
             f"derived: {self.keys.path('rope.scaling.factor')}" if yarn else ""
         )
