@@ -531,6 +531,8 @@ def resize(
     if not is_array(table):
         raise ArgumentError(f"table: must be an array or a tensor, not {type_text(table)}")
     loaded = loaded_array(table, "table")
+    if loaded.values.dtype.kind == "c":
+        raise ArgumentError("table: must be a matrix of real numbers, not complex numbers")
     resizing = Resizing.of(
         loaded.values.shape,
         "table",
@@ -543,10 +545,9 @@ def resize(
     )
     checked_choice("arithmetic", arithmetic, RESIZE_ARITHMETICS)
     stored = REAL_DTYPES.get(loaded.dtype, FLOAT64)
-    rows = resizing.checked(loaded.values, "table")
-    values: Any = np.concatenate(list(resizing.blocks(rows, stored, arithmetic)))
+    blocks = resizing.blocks(resizing.checked(loaded.values, "table"), stored, arithmetic)
     shape = *loaded.values.shape[:-2], resizing.rows, -1
-    return cast("ArrayLike", array_like(values.reshape(shape), table, stored))
+    return cast("ArrayLike", array_like(np.concatenate(list(blocks)).reshape(shape), table, stored))
 
 
 def _grids(given: Any) -> tuple[Sides, Sides] | None:

@@ -55,3 +55,5 @@ def test_what_is_no_array_is_refused():
     for table in ([[1.0, 2.0]], "table.npy", None):
         with pytest.raises(ValueError, match="table: must be an array or a tensor"):
             posenc.resize(table, 3)
+    with pytest.raises(ValueError, match="must be a matrix of real numbers, not complex numbers"):
+        posenc.resize(TABLE.astype(complex), 3)
