@@ -236,14 +236,10 @@ def _other_offsets(tried: Tried) -> list[str]:
     form, function = tried.form, tried.function
     if not form.has("positions") or form.has(*TABLES) or form.follows_axes:
         return []
-    added = _has_required_positions(function)
-    return [
-        given.name
-        for given in function.parameters
-        if "offset" in given.roles()
-        and given.name != form.position_parameter
-        and (not added or (tried.rotates and given.name == "offsets"))
-    ]
+    if _has_required_positions(function):  # vLLM adds offsets to them
+        return [given.name for given in function.parameters if given.name == "offsets"]
+    others = (given for given in function.parameters if "offset" in given.roles())
+    return [given.name for given in others if given.name != form.position_parameter]
 
 
 def _has_required_positions(function: ServedFunction) -> bool:

@@ -105,7 +105,6 @@ ROLES = (
             "relative_pos",  # transformers' DeBERTa
             *_POSITION,
         ),
-        or_else=("offsets",),
     ),
     Role(
         "k_positions",
@@ -132,10 +131,9 @@ ROLES = (
             *("cache_length", "past_kv_len", "past_len", "past_length", "past_seen_tokens"),
             "past_key_values_length",
         ),
-        or_else=(*_POSITION, "offsets"),
+        or_else=_POSITION,
         says="the first position",
     ),
-    Role("offsets", "number", ("offsets",), says="numbers to add to positions"),  # vLLM
     Role(
         "length",
         "number",

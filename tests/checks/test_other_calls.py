@@ -274,8 +274,8 @@ def scores_in_one_array(scores):
 
 
 def rows_of_a_short_table(x, offset=0):
-    assert offset + len(x) <= N
-    return kept("table", x + sinusoid(offset + np.arange(len(x))))
+    assert offset + x.shape[-2] <= N
+    return kept("table", x + sinusoid(offset + np.arange(x.shape[-2])))
 
 
 @pytest.mark.parametrize(
