@@ -24,6 +24,7 @@
 enum { LOW_BITS = 6, ROWS = 1 << LOW_BITS }; /* of the lowest digit */
 enum { DIGIT_BITS = 5, DIGITS = 10 };        /* of the others */
 enum { BLOCK = 16 }; /* rows at a time: they and their low table stay in the first cache */
+enum { WITH_WAITING = 2 }; /* a way to stream: with lines of another buffer in between */
 enum { MOST_LANES = 8 };
 enum { MOST_PARTS = 4 }; /* vectors of heads at a time, for lines that are written whole */
 enum format { FLOAT64, FLOAT32, BFLOAT16, FLOAT16 };
@@ -51,15 +52,34 @@ struct factors {
     uint32_t *floor, *other_floor;
 };
 
+/* Lines of 64 bytes that wait in a buffer to be written, `step` bytes apart. */
+struct waiting {
+    const char *from;
+    char *to;
+    int64_t step, lines;
+};
+
 /* Positions with the same factors: their rows of the low table, where their cells go, and their
-   doubts. */
+   doubts, and lines that are written meanwhile. */
 struct group {
     const struct table *table;
     const struct factors *by;
     int64_t count, offsets[BLOCK];
     char *out;
     int64_t stride;
+    struct waiting waiting;
     uint32_t doubts[BLOCK][MOST_LANES]; /* of the heads that were filled last */
+};
+
+/* Rows without gaps that do not begin at a line of 64 bytes. A side is the cosines of a row, or its
+   sines, or the whole row where they alternate. The line in which a side begins holds the last heads
+   of the side before and the first of this one: the edge. So that the other heads fill whole lines,
+   a copy of the low table has the edge last: its first heads, then the last ones. */
+struct shifted {
+    struct table inner, edge;
+    struct factors inner_by, edge_by;
+    struct group inner_group, edge_group;
+    int64_t first, tail; /* first heads in the edge; bytes of the line before a side begins */
 };
 
 struct found {
@@ -112,6 +132,13 @@ static void list(const struct group *group, int64_t r, int64_t k, int64_t row, s
             found->places[found->count] = row * cells * table->heads + column;
         found->count++;
     }
+}
+
+/* Copy those heads of a row that are in the edge. */
+INLINE void copy_edge(const struct shifted *shifted, double *to, const double *row) {
+    int64_t last = shifted->edge.heads - shifted->first;
+    memcpy(to, row, 8 * shifted->first);
+    memcpy(to + shifted->first, row + shifted->inner.heads - last, 8 * last);
 }
 
 /* The upper halves of words, one after the other in memory. */

@@ -240,6 +240,11 @@ DO void NAME(put)(char *to, const void *from, int64_t size, int streamed) {
 DO NAME(words) NAME(upper_halves)(NAME(words) one, NAME(words) other) {
     return (NAME(words))SHUFFLED(NAME(packed), (NAME(packed))one, (NAME(packed))other, UPPER);
 }
+
+DO void NAME(write_line)(struct waiting *waiting) {
+    STREAM_LINE(waiting->to, waiting->from);
+    waiting->to += waiting->step, waiting->from += 64, waiting->lines--;
+}
 #endif
 
 /* Store the cells of heads k, k + 1, ... at `at`: LANES of them, or `lanes`. */
@@ -285,6 +290,7 @@ DO int NAME(single_tile)(struct group *group, int64_t k, int lanes, int whole, i
         other[i] = NAME(read)(by->other_margin + k + i * LANES);
     }
     NAME(words) seen = {0}, second = {0};
+    struct waiting waiting = group->waiting;
     for (int64_t r = 0; r < count; r++, row += stride) {
         NAME(words) doubt = {0};
         EACH_PART {
@@ -296,8 +302,12 @@ DO int NAME(single_tile)(struct group *group, int64_t k, int lanes, int whole, i
             if (!noting) STORE(NAME(words), first, second);
         }
         if (noting) memcpy(group->doubts[r], &doubt, sizeof doubt);
+#ifdef STREAM
+        if (streamed == WITH_WAITING && waiting.lines) NAME(write_line)(&waiting);
+#endif
         seen |= doubt;
     }
+    if (streamed == WITH_WAITING) group->waiting = waiting;
     return NAME(any)(seen, lanes) ? -1 : 0;
 }
 
@@ -457,6 +467,70 @@ DO void NAME(fill_group)(struct group *group, int parts, int streamed, int64_t r
 #undef FILL
 }
 
+#ifdef STREAM
+/* Prepare for rows that begin at `out`, inside a line; return 0 without memory. */
+DO int NAME(shift)(struct shifted *to, const struct table *table, const struct factors *by,
+                   const char *out) {
+    int64_t heads = table->heads, edge = NAME(parts)(table) * LANES, low = 2 * ROWS * heads;
+    double *memory = aligned_alloc(64, (size_t)(8 * (low + 4 * edge) + 64 + 128 * BLOCK));
+    if (!memory) return 0;
+    to->inner = to->edge = *table;
+    to->inner.padded = to->edge.padded = heads, to->edge.heads = edge;
+    to->tail = (int64_t)((uintptr_t)out & 63), to->first = (64 - to->tail) * edge / 64;
+    to->inner.low = memory, to->edge.low = memory + heads - edge;
+    for (int64_t r = 0; r < 2 * ROWS; r++) {
+        const double *row = table->low + r * heads;
+        memcpy(memory + r * heads, row + to->first, 8 * (heads - edge));
+        copy_edge(to, memory + (r + 1) * heads - edge, row);
+    }
+    double *more = memory + low;
+    to->edge_by = (struct factors){.u = more, .v = more + edge, .margin = more + 2 * edge,
+                                   .other_margin = more + 3 * edge};
+    to->inner_by = (struct factors){.u = by->u + to->first, .v = by->v + to->first,
+                                    .margin = by->margin + to->first,
+                                    .other_margin = by->other_margin + to->first};
+    to->inner_group = (struct group){.table = &to->inner, .by = &to->inner_by};
+    to->edge_group = (struct group){.table = &to->edge, .by = &to->edge_by,
+                                    .out = (char *)(more + 4 * edge) + 64,
+                                    .stride = table->layout == HALVES ? 128 : 64};
+    return 1;
+}
+
+/* Fill the rows of a group, the first of which is `row`. The edge is computed first, in a buffer; its
+   lines are written between the others, so that no computation waits for memory. */
+DO void NAME(fill_shifted)(struct shifted *by, struct group *group, int64_t row,
+                           struct found *found) {
+    struct group *inner = &by->inner_group, *edge = &by->edge_group;
+    int64_t heads = by->inner.heads, width = by->edge.heads, at = 64 - by->tail;
+    int64_t sides = edge->stride / 64, side = group->stride / sides;
+    inner->count = edge->count = group->count, inner->stride = group->stride;
+    inner->out = group->out + at;
+    memcpy(inner->offsets, group->offsets, sizeof group->offsets);
+    memcpy(edge->offsets, group->offsets, sizeof group->offsets);
+    int64_t lines = group->count * sides;
+    inner->waiting = (struct waiting){edge->out - by->tail, group->out - by->tail, side, lines};
+    int doubtful = 0;
+#define FILL(layout)                                                                      \
+    doubtful |= NAME(tile)(edge, 0, LANES, 1, layout, 0, 1, 0);                           \
+    if (!row) { /* of the first line, only this is ours */                                \
+        memcpy(group->out, edge->out, at);                                                \
+        inner->waiting.from += 64, inner->waiting.to += side, inner->waiting.lines--;      \
+    }                                                                                     \
+    for (int64_t k = 0; k < heads - width; k += width)                                    \
+        doubtful |= NAME(tile)(inner, k, LANES, 1, layout, 0, 1, WITH_WAITING)
+    switch (group->table->layout) {
+    case COLUMNS: FILL(COLUMNS); break;
+    case HALVES: FILL(HALVES); break;
+    default: FILL(ALTERNATE);
+    }
+#undef FILL
+    for (int64_t k = 0; doubtful && k < heads; k += LANES)
+        NAME(note_tile)(group, k, LANES, 1, group->table->layout, row, found);
+    while (inner->waiting.lines) NAME(write_line)(&inner->waiting);
+    memcpy(edge->out - by->tail, inner->waiting.from, by->tail);
+}
+#endif
+
 /* Copy to memory that nobody reads soon: it does not displace what the caches hold. Return how much
    is copied: all, or without `last` only whole lines. */
 DO int64_t NAME(stream)(char *restrict out, const char *restrict from, int64_t size, int last) {
@@ -485,7 +559,10 @@ TARGET static int NAME(fill)(const struct table *table, const int64_t *positions
     int64_t side = table->layout == HALVES ? row_size / 2 : row_size;
     int parts = side % 64 == 0 ? NAME(parts)(table) : 0;
     int direct = streamed && parts && ((int64_t)(uintptr_t)out | stride) % 64 == 0;
-    int buffered = streamed && !direct;
+    struct shifted shifted = {.first = 0};
+    int shifts = streamed && parts && !direct && rows && table->format == FLOAT32 &&
+                 stride == row_size && (uintptr_t)out % 8 == 0;
+    int buffered = streamed && !direct && !shifts;
     /* The part of a line that rows leave stays before the next rows. */
     int64_t buffer_size = 64 + (BLOCK * row_size + 63) / 64 * 64, kept = 0;
     char *buffer = buffered ? aligned_alloc(64, (size_t)buffer_size) : NULL;
@@ -498,6 +575,12 @@ TARGET static int NAME(fill)(const struct table *table, const int64_t *positions
                          more + 3 * count, more + 4 * count, more + 5 * count,
                          more + 6 * count, more + 7 * count,
                          (uint32_t *)(more + 8 * count), (uint32_t *)(more + 9 * count)};
+#ifdef STREAM
+    if (shifts && !NAME(shift)(&shifted, table, &by, out)) {
+        free(levels);
+        return 0;
+    }
+#endif
     /* levels[j] is the product of the scale and the rows of the digits j, j + 1, ... */
     double *outermost = levels + level_size * digits;
     for (int64_t k = 0; k < count; k++) {
@@ -516,7 +599,15 @@ TARGET static int NAME(fill)(const struct table *table, const int64_t *positions
             NAME(multiply)(count, levels + level_size * j, levels + level_size * (j + 1),
                            table->high[j] + digit * count, count << DIGIT_BITS);
         }
-        if (level || previous < 0) NAME(prepare)(table, &by, levels, multiple << LOW_BITS);
+        if (level || previous < 0) {
+            NAME(prepare)(table, &by, levels, multiple << LOW_BITS);
+            if (shifted.first) {
+                copy_edge(&shifted, shifted.edge_by.u, by.u);
+                copy_edge(&shifted, shifted.edge_by.v, by.v);
+                copy_edge(&shifted, shifted.edge_by.margin, by.margin);
+                copy_edge(&shifted, shifted.edge_by.other_margin, by.other_margin);
+            }
+        }
         previous = multiple;
         for (group.count = 0; group.count < BLOCK && row + group.count < rows; group.count++) {
             int64_t position = positions[row + group.count];
@@ -526,6 +617,12 @@ TARGET static int NAME(fill)(const struct table *table, const int64_t *positions
         char *target = out + row * stride;
         char *begin = buffered ? buffer + 64 : NULL;
         group.out = buffered ? begin : target, group.stride = buffered ? row_size : stride;
+#ifdef STREAM
+        if (shifted.first) {
+            NAME(fill_shifted)(&shifted, &group, row, found);
+            continue;
+        }
+#endif
         NAME(fill_group)(&group, parts, direct, row, found);
         if (buffered && stride == row_size) {
             int64_t left = kept + group.count * row_size;
@@ -538,6 +635,11 @@ TARGET static int NAME(fill)(const struct table *table, const int64_t *positions
             for (int64_t r = 0; r < group.count; r++)
                 NAME(stream)(target + r * stride, begin + r * row_size, row_size, 1);
         }
+    }
+    if (shifted.first) {
+        int64_t tail = shifted.tail;
+        memcpy(out + rows * stride - tail, shifted.edge_group.out - tail, tail);
+        free((void *)shifted.inner.low);
     }
 #if defined(__x86_64__)
     _mm_sfence();

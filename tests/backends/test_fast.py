@@ -588,7 +588,8 @@ def test_what_does_not_fit_the_caches_passes_them_by(placed, dtype, monkeypatch)
     monkeypatch.setattr(cells, "MARGIN", margin)
     monkeypatch.setattr(fast, "WIDE_MARGIN", margin)
     # Of 32 and 64 pairs the halves of a row are whole lines, of 20 they are not.
-    for count, beside, shift in ((32, 0, 0), (64, 32, 0), (32, 0, 16), (20, 0, 0), (20, 3, 0)):
+    lines = ((32, 0, 0), (64, 32, 0), (32, 0, 16), (16, 0, 40), (64, 0, 4), (64, 32, 16))
+    for count, beside, shift in (*lines, (20, 0, 0), (20, 3, 0)):
         both = pair(ladder(10_000, 2 * count))
         positions = np.r_[:1500, 2**40 + 5 : 2**40 + 300]
         found = on_lines((positions.size, 2 * count + beside), dtype, shift)
@@ -596,6 +597,22 @@ def test_what_does_not_fit_the_caches_passes_them_by(placed, dtype, monkeypatch)
         for filler, out in zip(both, (found, right), strict=True):
             filler.fill(out, positions, placed(count), dtype=dtype)
         assert np.array_equal(bits(found), bits(right))
+
+
+@every_kernel
+@pytest.mark.parametrize("placed", [halves, alternate, one_column])
+@pytest.mark.parametrize("shift", [8, 16, 48])
+@pytest.mark.parametrize("rows", [1, 2, 17])  # of the first, at 0, the kernel computes nothing
+def test_rows_that_begin_within_a_line_leave_the_memory_beside_them_alone(
+    rows, shift, placed, monkeypatch
+):
+    monkeypatch.setattr(fast, "CACHED_BYTES", 0)
+    memory = on_lines((rows + 2, 64), FLOAT32, shift)
+    before = memory.copy()
+    kernel, core = pair(ladder(10_000, 64))
+    kernel.compute(memory[1 : rows + 1], np.arange(rows), placed(32), FLOAT32, rows)
+    core.fill(before[1 : rows + 1], np.arange(rows), placed(32), dtype=FLOAT32)
+    assert np.array_equal(bits(memory), bits(before))
 
 
 DRIVER = """
