@@ -626,7 +626,7 @@ from posenc_cli.numerics.placements import Placement
 from posenc_cli.numerics.waves import WaveTable
 library = native.loaded_library()
 rates = [Decimal(1) / (n + 1) for n in range(37)]
-for count in (1, 16, 37):
+for count in (1, 32, 37):
     core = WaveTable(rates[:count], scale=Decimal("1.1"))
     pairs = [Placement("cos", slice(0, count)), Placement("sin", slice(count, 2 * count))]
     turns = [Placement("sin", slice(0, 2 * count, 2)), Placement("cos", slice(1, 2 * count, 2))]
@@ -637,10 +637,12 @@ for count in (1, 16, 37):
                 right = np.zeros((70, 2 * count), dtype.numpy)
                 core.fill(right, positions, placed, dtype=dtype)
                 for instructions in range(library.posenc_instructions() + 1):
-                    for large in (0, 1 << 40):
+                    within = np.zeros(right.nbytes + 16, np.uint8)[16:]
+                    within = within.view(dtype.numpy).reshape(right.shape)
+                    lines = on_lines(right.shape, dtype.numpy)
+                    for large, out in ((0, lines), (0, within), (1 << 40, lines)):
                         fast.CACHED_BYTES = large
                         waves = fast.CompiledWaves(core, library, instructions)
-                        out = on_lines((70, 2 * count), dtype.numpy)
                         out[...] = 0
                         waves.compute(out, positions, placed, dtype, start + 69)
                         assert out.tobytes() == right.tobytes()
