@@ -137,14 +137,6 @@ def test_t5_clipped_shares_rows_past_its_largest_distance():
     assert len(np.unique(bias[0])) == 7
 
 
-def test_tensor2tensor_spacing_ends_exactly_at_the_inverse_base():
-    """The last frequency of the ladder is 1/base; Vaswani's stops short of it."""
-    table = matrix("sinusoidal", "1", dim=512, spacing="tensor2tensor", dtype="float64")
-    assert table[0, 510] == pytest.approx(math.sin(1e-4), rel=1e-15)
-    vaswani = matrix("sinusoidal", "1", dim=512, dtype="float64")
-    assert vaswani[0, 510] == pytest.approx(math.sin(1.0366e-4), rel=1e-4)
-
-
 @pytest.mark.parametrize(
     "given", [{"dim": 7}, {"dim": 1}, {"dim": 8, "partial": 0.4}, {"dim": 64, "partial": 0.01}]
 )

@@ -9,6 +9,7 @@ import pytest
 from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.errors import InvalidInput
 from tests import tolerances
+from tests.formulas.test_peers import turned
 from tests.matrices import matrix, request
 
 CONVENTIONS = [
@@ -141,13 +142,6 @@ def test_cosines_and_sines_equal_the_vision_encoder(convention, golden):
             assert np.abs(ours - peer).max() <= tolerances.TABLE + tolerances.ANGLE * farthest
 
 
-def turned(queries, cosines, sines, *, blocks=1):
-    """Queries after a rotation of pairs (i, i + half) within each block of columns."""
-    parts = queries.reshape(*queries.shape[:-1], blocks, 2, -1)
-    other = np.stack([-parts[..., 1, :], parts[..., 0, :]], axis=-2).reshape(queries.shape)
-    return queries * cosines[:, None, :] + other * sines[:, None, :]
-
-
 @pytest.mark.parametrize("convention", MODELS)
 def test_full_tables_turn_queries_as_the_vision_encoder_does(convention, golden):
     _, arrays = golden("rope2d_" + convention.replace("-", "_"))
@@ -164,12 +158,9 @@ def test_full_tables_turn_queries_as_the_vision_encoder_does(convention, golden)
         grid, queries, expected = "5x5", queries[:-1], expected[:-1]
     if convention == "pixtral":
         grid, rows = "128x201", arrays["hw"] @ [201, 1]
-    cosines, sines = (axial(grid, convention, table)[rows] for table in ("cos-full", "sin-full"))
-    if convention == "llama4":
-        other = np.stack([-queries[..., 1::2], queries[..., ::2]], axis=-1).reshape(queries.shape)
-        ours = queries * cosines[:, None, :] + other * sines[:, None, :]
-    else:
-        ours = turned(queries, cosines, sines, blocks=2 if convention == "gemma4" else 1)
+    tables = (axial(grid, convention, table)[rows][:, None] for table in ("cos-full", "sin-full"))
+    layout = "interleaved" if convention == "llama4" else "half"
+    ours = turned(queries, *tables, layout, blocks=2 if convention == "gemma4" else 1)
     farthest = 201 if convention == "pixtral" else 7
     allowed = tolerances.ROTATED + 6 * tolerances.ANGLE * farthest
     assert np.abs(ours - expected).max() <= allowed
@@ -244,10 +235,9 @@ def test_a_video_turns_as_its_model_does(convention, golden):
         apart = np.abs(ours[:, :: dim // peer.shape[1]] - peer).max()
         assert apart <= tolerances.TABLE + 6 * tolerances.ANGLE
     queries = arrays["q"].astype(np.float64)
-    other = np.stack([-queries[..., 1::2], queries[..., ::2]], axis=-1).reshape(queries.shape)
-    turned = queries * cosines[:, None, :] + other * sines[:, None, :]
+    ours = turned(queries, cosines[:, None, :], sines[:, None, :], "interleaved")
     allowed = tolerances.ROTATED + 6 * 6 * tolerances.ANGLE
-    assert np.abs(turned - arrays["q_out"]).max() <= allowed
+    assert np.abs(ours - arrays["q_out"]).max() <= allowed
 
 
 @pytest.mark.parametrize("grid", ["3x4x6", "2x7x5", "2x3x9", "2x1x4", "2x30x45"])

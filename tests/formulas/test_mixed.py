@@ -9,6 +9,7 @@ import posenc_cli as posenc
 from posenc_cli.analysis.spectrum import wave_spectrum
 from posenc_cli.errors import InvalidInput
 from tests import tolerances
+from tests.formulas.test_peers import turned
 from tests.matrices import matrix, request
 
 
@@ -17,11 +18,6 @@ def texts(frequencies):
         f"{axis}_frequencies": ",".join(map(repr, row.tolist()))
         for axis, row in zip("xy", np.asarray(frequencies, np.float64), strict=True)
     }
-
-
-def rotated(x, cos, sin):
-    turned = (x[:, ::2] + 1j * x[:, 1::2]) * (cos + 1j * sin)
-    return np.stack([turned.real, turned.imag], axis=2).reshape(x.shape)
 
 
 @pytest.mark.long
@@ -34,9 +30,10 @@ def test_learned_frequencies_turn_pairs_as_the_authors_code_does(head, golden):
         ours = matrix("rope-mixed", None, table=f"{function}-full", **given)[:, ::2]
         off = np.abs(ours - arrays[function][head])
         assert (off <= tolerances.TABLE + tolerances.ANGLE * angles).all()
-    cos, sin = np.split(matrix("rope-mixed", None, dtype="float64", **given), 2, axis=1)
-    allowed = tolerances.ROTATED * (1 + angles.max())
-    assert np.abs(rotated(arrays["x"][head], cos, sin) - arrays["x_out"][head]).max() <= allowed
+    tables = np.split(matrix("rope-mixed", None, dtype="float64", **given), 2, axis=1)
+    cos, sin = (np.repeat(table, 2, axis=1) for table in tables)
+    ours = turned(arrays["x"][head], cos, sin, "interleaved")
+    assert np.abs(ours - arrays["x_out"][head]).max() <= tolerances.ROTATED * (1 + angles.max())
 
 
 def test_what_is_drawn_has_the_magnitudes_and_directions_that_the_authors_start_with(golden):

@@ -25,6 +25,16 @@ def listed(positions):
     return ",".join(map(str, positions.tolist()))
 
 
+def turned(x, cos, sin, layout="half", *, blocks=1):
+    """Vectors after a rotation by full tables, of the pairs within each block of columns."""
+    if layout == "half":
+        parts = x.reshape(*x.shape[:-1], blocks, 2, -1)
+        other = np.stack([-parts[..., 1, :], parts[..., 0, :]], axis=-2)
+    else:
+        other = np.stack([-x[..., 1::2], x[..., ::2]], axis=-1)
+    return x * cos + other.reshape(x.shape) * sin
+
+
 @pytest.mark.parametrize("name", SINUSOIDS)
 def test_sinusoids_equal_the_peer_that_names_their_convention(name, golden):
     _, arrays = golden(name)
@@ -69,16 +79,10 @@ def test_full_tables_rotate_queries_as_transformers_does(name, layout, axes, gol
     _, arrays = golden(name)
     positions = arrays["positions"]
     cos, sin = (
-        matrix("rope", listed(positions), table=table, layout=layout, dim=64)
+        matrix("rope", listed(positions), table=table, layout=layout, dim=64)[:, None, :]
         for table in ("cos-full", "sin-full")
     )
-    query = arrays["q"].transpose(axes)
-    rotated = np.empty_like(query)
-    if layout == "half":
-        rotated[..., :32], rotated[..., 32:] = -query[..., 32:], query[..., :32]
-    else:
-        rotated[..., 0::2], rotated[..., 1::2] = -query[..., 1::2], query[..., 0::2]
-    ours = query * cos[:, None, :] + rotated * sin[:, None, :]
+    ours = turned(arrays["q"].transpose(axes), cos, sin, layout)
     angles = positions[:, None, None] * 1.0
     allowed = tolerances.ROTATED + 6 * tolerances.ANGLE * angles
     assert (np.abs(ours - arrays["q_out"].transpose(axes)) <= allowed).all()
