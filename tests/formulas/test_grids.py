@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from posenc_cli.catalogue import BUILT_IN
-from posenc_cli.errors import InvalidInput
 from tests import tolerances
 from tests.formulas.test_peers import turned
 from tests.matrices import matrix, request
@@ -25,7 +24,6 @@ MODELS = [
     for model in BUILT_IN["rope-axial"].parameters["convention"].choices
     if model not in (*VIDEO, *BY_RULE, "liere")
 ]
-IMAGES = ("mae", "vit-mae", "timm", "detr")
 
 
 def sinusoidal(grid, dim, convention, **given):
@@ -114,12 +112,6 @@ def test_a_grid_is_encoded_whole_unless_asked_otherwise(scheme):
     assert matrix(scheme, None, grid="3x5", dim=8).shape == (15, 8)
     assert matrix(scheme, "0:4", grid="3x5", dim=8).shape == (4, 8)
     assert request(scheme, None, grid="3x5").description()["positions"] == "0:15"
-
-
-@pytest.mark.parametrize("scheme", ["sinusoidal-nd", "rope-axial"])
-def test_a_position_past_the_grid_is_refused(scheme):
-    with pytest.raises(InvalidInput, match=r"position 15 .*grid=3x5 has 15"):
-        request(scheme, "0:16", grid="3x5").plan()
 
 
 @pytest.mark.parametrize("convention", MODELS)
@@ -216,12 +208,6 @@ def test_sines_spread_over_another_grid_have_fractions_of_its_places():
     y, x = 3 * 2 / 4, 5 * 9 / 6
     expected = [f(c * w) for c in (x, y) for f in (np.sin, np.cos) for w in (1, 0.01)]
     np.testing.assert_allclose(spread[-1], expected, atol=1e-15)
-    for given in (
-        {"base_size": "2"},
-        {"base_size": "2x2", "convention": "detr", "normalize": True},
-    ):
-        with pytest.raises(InvalidInput, match="--set base_size 2"):
-            request("sinusoidal-nd", None, grid="4x6", **given)
 
 
 @pytest.mark.parametrize("convention", VIDEO)
@@ -256,29 +242,6 @@ def test_cogvideox_spreads_positions_over_a_crop_of_its_own_grid(grid, golden):
             assert np.array_equal(ours, counted[::97])
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"convention": "wan"}, "--set grid 14x14: wan has 3 axes, frames x rows x columns"),
-        ({"convention": "wan", "dim": 4}, "--dim: wan shares frequency pairs by 1,1,1"),
-        ({"convention": "cogvideox", "dim": 24}, "--dim: cogvideox .* not a multiple of 8"),
-        ({"convention": "wan", "order": "wh"}, "--set order wh: wan has frames"),
-        ({"convention": "wan", "sections": "4,4,4"}, "--set sections 4,4,4: .* the 32 pairs"),
-        ({"convention": "wan", "base_size": "4x4"}, "--set base_size 4x4: wan counts"),
-        ({"convention": "cogvideox", "base_size": "4"}, "--set base_size 4: must be rows x col"),
-        ({"grid": "2x2", "sections": "8,8"}, "--set sections 8,8: both axes of pixtral"),
-        (
-            {"convention": "cogvideox", "grid": "1x60000000x120000000", "base_size": "30x45"},
-            "--set base_size 30x45: .* 2.53",
-        ),
-    ],
-)
-def test_what_no_video_model_has_is_refused(given, message):
-    given = {"grid": "14x14" if given == {"convention": "wan"} else "2x4x4", **given}
-    with pytest.raises(InvalidInput, match=message):
-        request("rope-axial", None, **given)
-
-
 def test_sections_say_how_many_pairs_turn_with_each_axis():
     of_its_own = axial("2x3x4", "wan", "angles", dim=16)
     assert np.array_equal(of_its_own, axial("2x3x4", "wan", "angles", dim=16, sections="4,2,2"))
@@ -288,51 +251,6 @@ def test_sections_say_how_many_pairs_turn_with_each_axis():
 def test_a_partial_rotation_follows_the_columns_that_turn():
     part = axial("3x5", "qwen2-vl", "cos", dim=16, partial=0.5)
     assert np.array_equal(part, axial("3x5", "qwen2-vl", "cos", dim=8))
-
-
-@pytest.mark.parametrize("convention", IMAGES)
-def test_columns_that_four_do_not_divide_are_refused(convention):
-    with pytest.raises(InvalidInput, match=f"--dim 66: {convention} .*multiple of 4"):
-        request("sinusoidal-nd", None, dim=66, convention=convention)
-
-
-@pytest.mark.parametrize("convention", IMAGES)
-@pytest.mark.parametrize("grid", ["14", "4x8x8"])
-def test_images_have_two_axes(convention, grid):
-    with pytest.raises(InvalidInput, match=f"--set grid {grid}: {convention} encodes 2 axes"):
-        request("sinusoidal-nd", None, grid=grid, dim=24, convention=convention)
-
-
-@pytest.mark.parametrize(
-    ("scheme", "given", "message"),
-    [
-        (
-            "sinusoidal-nd",
-            {"grid": "2x2x2x2", "convention": "positional-encodings"},
-            "--set grid 2x2x2x2: positional-encodings encodes up to 3 axes",
-        ),
-        (
-            "sinusoidal-nd",
-            {"dim": 7, "convention": "tensor2tensor"},
-            "--dim 7: tensor2tensor needs .* at least 8 for 2 axes",
-        ),
-        ("sinusoidal-nd", {"normalize": True}, "--set normalize true: mae has no such option"),
-        (
-            "sinusoidal-nd",
-            {"grid": f"{2**27}x{2**27}"},
-            r"--set grid 134217728x134217728: must have at most 2\^53 positions",
-        ),
-        ("sinusoidal-nd", {"grid": "14x0"}, "--set grid 0: must be"),
-        ("sinusoidal-nd", {"grid": "14x"}, "--set grid '': must be an integer"),
-        ("rope-axial", {"grid": "4x8x8"}, "--set grid 4x8x8: pixtral has 2 axes"),
-        ("rope-axial", {"dim": 66}, "--dim 66: .*, 66, must be a multiple of 4"),
-        ("rope-axial", {"dim": 64, "partial": 0.1}, "--dim 64: .*, 6, must be a multiple of 4"),
-        ("rope-axial", {"dim": 0}, "--dim 0"),
-    ],
-)
-def test_what_no_library_has_a_rule_for_is_refused(scheme, given, message):
-    with pytest.raises(InvalidInput, match=message):
-        request(scheme, None, **given)
 
 
 def test_the_largest_grid_is_exact_at_its_end():

@@ -7,7 +7,6 @@ import pytest
 
 import posenc_cli as posenc
 from posenc_cli.analysis.spectrum import wave_spectrum
-from posenc_cli.errors import InvalidInput
 from tests import tolerances
 from tests.formulas.test_peers import turned
 from tests.matrices import matrix, request
@@ -75,33 +74,6 @@ def test_frequencies_are_float32_and_angles_correctly_rounded():
     )
     angles = third * np.tile(np.arange(9), 9) - 2.5 * np.repeat(np.arange(9), 9)
     assert np.array_equal(ours[:, 0], np.cos(angles).astype(np.float32))
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"grid": "2x3x4"}, "--set grid 2x3x4: rope-mixed has 2 axes, rows x columns"),
-        ({"dim": 6}, "--dim 6: half of the pairs are drawn a quarter turn from the others"),
-        ({"dim": 4, "x_frequencies": "1,2"}, "x_frequencies and y_frequencies: give both"),
-        (
-            {"dim": 4, "x_frequencies": "1,2", "y_frequencies": "1"},
-            "--set y_frequencies: must be 2 numbers, one per pair; there are 1",
-        ),
-        (
-            {"dim": 2, "x_frequencies": "1", "y_frequencies": "1e-20"},
-            "1 and 1e-20 of pair 0 are too unlike: on 14 x 14 places",
-        ),
-        ({"dim": 4, "grid": "94906265x94906265"}, "--set grid 94906265x94906265: the angles on it"),
-        (
-            {"dim": 4, "table": "inv-freq"},
-            "--table inv-freq: each pair of rope-mixed has two frequencies",
-        ),
-    ],
-)
-def test_what_it_cannot_turn_is_refused(given, message):
-    table = given.pop("table", None)
-    with pytest.raises(InvalidInput, match=message):
-        request("rope-mixed", None, table=table, **given).plan()
 
 
 def test_the_library_warns_of_a_seed_that_nobody_gave():

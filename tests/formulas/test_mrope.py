@@ -150,27 +150,6 @@ def test_coordinates_up_to_the_last_exact_one_are_exact(axes):
     assert ours[0].tolist() == [turn[0, 0], turn[0, 1].conj(), 1]
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"dim": 64}, "--set sections 16,24,24: must add up to the 32 pairs .*not to 64"),
-        ({"sections": "64"}, "--set sections 64: must be 3 numbers, .* or 4"),
-        ({"sections": "16,16,16,8,8"}, "must be 3 numbers, .* or 4"),
-        ({"sections": "16,16,16,16", "interleaved": True}, "3 numbers where interleaved=true"),
-        ({"sections": "16,16,16,16", "order": "hwt"}, "must be 3 numbers where order=hwt"),
-        ({"order": "hwt"}, "--set order hwt: .*16 pairs for h and 24 for w does not fit"),
-        (
-            {"sections": "22,22,20", "order": "hwt", "interleaved": True},
-            "--set order hwt: .*interleaved=true does not fit",
-        ),
-        ({"sections": "70,-3,-3"}, "--set sections -3: must be"),
-    ],
-)
-def test_sections_that_no_model_has_are_refused(given, message):
-    with pytest.raises(InvalidInput, match=message):
-        request("mrope", "0:4", **given)
-
-
 def test_tokens_may_have_fractional_coordinates(axes):
     places = np.array([[0.5, 1.25], [-0.75, 2.0], [3.0, 0.125]])
     file = axes(places)

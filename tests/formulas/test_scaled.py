@@ -230,37 +230,6 @@ def test_a_ramp_of_no_length_is_a_step():
     assert [float(f) for f in waves.frequencies(exact)] == [1.0, 0.0025]
 
 
-@pytest.mark.parametrize(
-    ("scheme", "given", "words"),
-    [
-        ("rope-ntk", {"dim": 2}, "--dim 2"),
-        ("rope-dynamic", {"dim": 2}, "--dim 2"),
-        ("rope-llama3", {"low_freq_factor": 4}, "--set low_freq_factor 4"),
-        ("rope-linear", {"factor": 0}, "--set factor 0"),
-        ("rope-yarn", {"factor": float("nan")}, "--set factor 'nan'"),
-        ("rope-longrope", {"dim": 4, "short_factor": "1", "long_factor": "1,1"}, "short_factor"),
-        ("rope-longrope", {"dim": 4, "short_factor": "1,1"}, "long_factor"),
-        ("rope-longrope", {"dim": 4, "short_factor": "1,x", "long_factor": "1,1"}, "x"),
-        ("rope-longrope", {"dim": 4, "short_factor": "1,0", "long_factor": "1,1"}, "from 1e-15"),
-        (
-            "rope-longrope",
-            {
-                "dim": 2,
-                "short_factor": "1",
-                "long_factor": "1",
-                "factor": 2,
-                "original_max_position_embeddings": 1,
-            },
-            "original_max_position_embeddings 1",
-        ),
-    ],
-)
-def test_parameters_that_make_no_encoding_are_refused(scheme, given, words):
-    with pytest.raises(InvalidInput) as refused:
-        BUILT_IN[scheme].bind(given)
-    assert words in refused.value.message
-
-
 def test_a_list_is_read_from_a_json_file(tmp_path, posenc):
     path = tmp_path / "factors.json"
     path.write_text("[1, 2.5]")
