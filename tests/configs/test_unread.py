@@ -175,6 +175,15 @@ TRUNCATED = {"full_attention": {**YARN, "rope_theta": 1e6, "truncate": True}}
             {**LLAMA, "max_window_layers": 2, "sliding_window": 128},
             ["max_window_layers", "sliding_window"],
         ),
+        # a window that nothing reads, unless it is as long as the context
+        *(
+            ({**LLAMA, key: 512}, [key])
+            for key in ("sliding_window", "window_size", "local_window")
+        ),
+        ({**LLAMA, "sliding_window": None, "window_size": None, "local_window": None}, []),
+        ({**LLAMA, "sliding_window": 512, "use_sliding_window": False}, []),
+        ({**LLAMA, "sliding_window": 8191}, ["sliding_window"]),
+        ({**LLAMA, "sliding_window": 8192}, []),
         # Granite 4 as published: its layers do not rotate, and its base says nothing
         ({**NOPE, "rope_theta": 10000}, []),
         ({**NOPE, "rope_scaling": YARN}, ["rope_scaling"]),
