@@ -1204,24 +1204,19 @@ _KINDS: Mapping[str, Callable[[Statement, Any, Any], Any]] = {
 }
 """The generator of each kind of case of ``config_nonrotary``."""
 
+_OF_THEIR_NAME: tuple[Generator, ...] = (
+    *(architectures, checkpoint_tensors, config_containers, config_defaults, config_nonrotary),
+    *(config_plans, config_rope, layer_types, config_layer_bases, config_scores),
+    *(registry, rope_warnings, window_bias, window_networks),
+)
 GENERATORS: Mapping[str, Generator] = {
+    **{each.__name__: each for each in _OF_THEIR_NAME},
     "alibi_bloom": bloom,
     "alibi_mpt": mpt,
     "coordinates_real": real_coordinates,
-    "architectures": architectures,
-    "checkpoint_tensors": checkpoint_tensors,
-    "config_containers": config_containers,
-    "config_defaults": config_defaults,
-    "config_nonrotary": config_nonrotary,
-    "config_plans": config_plans,
-    "config_rope": config_rope,
     "deberta_*": deberta_buckets,
-    "layer_types": layer_types,
-    "config_layer_bases": config_layer_bases,
-    "config_scores": config_scores,
     "models": presets,
     "mrope_*": rope_apply,
-    "registry": registry,
     "rel_sin_xlnet": xlnet,
     "resized_*": resized,
     "rope2d_dinov3": dinov3,
@@ -1231,7 +1226,6 @@ GENERATORS: Mapping[str, Generator] = {
     "rope_apply_gptj_interleaved": gptj,
     "rope_apply_halves": halves,
     "rope_apply_*": rope_apply,
-    "rope_warnings": rope_warnings,
     "rope_*": rope_tables,
     "shaw_relative_clipped": shaw,
     "sin2d_detr": detr,
@@ -1243,9 +1237,7 @@ GENERATORS: Mapping[str, Generator] = {
     "t5_buckets_other": t5_buckets,
     "t5_bucket_*": t5_bucket,
     "truth_rope_*": truth,
-    "window_bias": window_bias,
     "window_index_timm": window_index,
-    "window_networks": window_networks,
     "xpos_lucidrains": xpos_scales,
     "xpos_torchscale": xpos,
 }

@@ -32,11 +32,13 @@ def files():
         return {name: array.tobytes() for name, array in stored.items()}
 
 
+def header_of(content):
+    stream = io.BytesIO(content)
+    return read_gguf(stream, name="model.gguf", size=len(content), asked=FACTOR_TENSORS)
+
+
 def of_file(content):
-    header = read_gguf(
-        io.BytesIO(content), name="model.gguf", size=len(content), asked=FACTOR_TENSORS
-    )
-    return resolve(header).layers
+    return resolve(header_of(content)).layers
 
 
 def turning(layers, number, length):
@@ -161,8 +163,7 @@ def test_the_architecture_of_each_file_is_one_that_is_known_of_its_model_type(fi
     found = {}
     for case in CASES:
         if case["name"] in files:
-            header = read_gguf(io.BytesIO(files[case["name"]]), name="m.gguf", size=1 << 20)
-            kind = header.metadata["general.architecture"].value
+            kind = header_of(files[case["name"]]).metadata["general.architecture"].value
             found.setdefault(case["config"]["model_type"], set()).add(kind)
     known = {kind: OF_MODEL_TYPES[kind] for kind in found.keys() & OF_MODEL_TYPES.keys()}
     assert all(found[kind] <= {*names} for kind, names in known.items())
@@ -172,10 +173,7 @@ def test_the_architecture_of_each_file_is_one_that_is_known_of_its_model_type(fi
 @pytest.mark.long
 def test_a_file_without_a_base_is_no_doubt_where_the_converter_never_writes_one(files):
     stated, doubted = {}, set()
-    for content in files.values():
-        header = read_gguf(
-            io.BytesIO(content), name="m.gguf", size=len(content), asked=FACTOR_TENSORS
-        )
+    for header in map(header_of, files.values()):
         kind = header.metadata["general.architecture"].value
         stated.setdefault(kind, set()).add(f"{kind}.rope.freq_base" in header.metadata)
         if f"{kind}.rope.freq_base" in resolve(header).defaulted:
