@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -12,10 +11,9 @@ from posenc_cli.configs.keys import Keys
 from posenc_cli.configs.text_models import classes, family_of, is_alike, is_foreign
 from posenc_cli.errors import InvalidInput
 from tests.configs.test_config import LLAMA
+from tests.gguf_files import GOLDEN
 
-CLASSES = json.loads(
-    (Path(__file__).parents[1] / "golden" / "architectures.json").read_text("utf-8")
-)["classes"]
+CLASSES = json.loads((GOLDEN / "architectures.json").read_text("utf-8"))["classes"]
 YARN = {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 2048}
 
 

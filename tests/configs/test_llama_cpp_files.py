@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +15,8 @@ from posenc_cli.configs.engines.runtimes import RUNTIMES, UnknownReading
 from posenc_cli.configs.gguf.gguf_architectures import FACTOR_TENSORS, OF_MODEL_TYPES, WITHOUT_BASE
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.gguf import read_gguf
+from tests.gguf_files import GOLDEN
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = json.loads((GOLDEN / "llama_cpp_files.json").read_text("utf-8"))["cases"]
 CONVERTED = json.loads((GOLDEN / "llama_cpp_converter.json").read_text("utf-8"))["cases"]
 AT_REST = 1e-25  # radians a position: divisors of 1e30 stand for pairs that do not turn
