@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc_cli import catalogue
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.alibi import exact_slopes
 from posenc_cli.numerics.dtypes import REAL_DTYPES
@@ -93,11 +92,6 @@ def test_nope_is_zero():
     assert not matrix("nope", "0:9").any()
 
 
-def test_normalized_refuses_the_one_length_that_float64_lacks():
-    with pytest.raises(InvalidInput, match=r"exact up to 2\^53"):
-        request("normalized", str(2**53))
-
-
 @pytest.mark.long
 @pytest.mark.sweep(7)
 @pytest.mark.parametrize("heads", range(1, 129))
@@ -135,14 +129,6 @@ def test_t5_clipped_shares_rows_past_its_largest_distance():
             origin = (0, near) if near >= 0 else (-near, 0)
             assert (bias[:, i, j] == bias[:, *origin]).all()
     assert len(np.unique(bias[0])) == 7
-
-
-@pytest.mark.parametrize(
-    "given", [{"dim": 7}, {"dim": 1}, {"dim": 8, "partial": 0.4}, {"dim": 64, "partial": 0.01}]
-)
-def test_rope_refuses_what_leaves_no_whole_pairs(given):
-    with pytest.raises(InvalidInput, match="rotate pairs of dimensions"):
-        catalogue.find("rope").bind(given)
 
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from posenc_cli.errors import InvalidInput
 from tests import tolerances
 from tests.matrices import matrix
 
@@ -164,10 +163,8 @@ def test_a_timestep_is_a_sinusoid_where_one_has_its_frequencies():
     assert np.array_equal(shown, matrix("sinusoidal", "0:50", **given))
 
 
-def test_a_timestep_without_pairs_is_a_column_of_zeros_and_a_shift_leaves_a_pair():
+def test_a_timestep_without_pairs_is_a_column_of_zeros():
     assert matrix("timestep", "0:3", dim=1).tolist() == [[0.0]] * 3
-    with pytest.raises(InvalidInput, match="downscale_freq_shift 1: must be below the 1 pairs"):
-        matrix("timestep", "0:3", dim=2)
 
 
 RESONANCE = {

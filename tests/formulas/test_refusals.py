@@ -41,6 +41,13 @@ REFUSED = {
         ),
         ({"sections": "70,-3,-3"}, "--set sections -3: must be"),
     ],
+    "normalized": [({"positions": str(2**53)}, r"exact up to 2\^53")],
+    "rope": [
+        ({"dim": 7}, "rotate pairs of dimensions"),
+        ({"dim": 1}, "rotate pairs of dimensions"),
+        ({"dim": 8, "partial": 0.4}, "rotate pairs of dimensions"),
+        ({"dim": 64, "partial": 0.01}, "rotate pairs of dimensions"),
+    ],
     "rope-axial": [
         ({"grid": "14x14", "convention": "wan"}, "--set grid 14x14: wan has 3 axes, frames x rows"),
         ({**WAN, "dim": 4}, "--dim: wan shares frequency pairs by 1,1,1"),
@@ -130,6 +137,12 @@ REFUSED = {
         ({"grid": "14x"}, "--set grid '': must be an integer"),
         ({"positions": "0:16", "grid": "3x5"}, "position 15 .*grid=3x5 has 15"),
     ],
+    "swin": [
+        ({"window_size": "2x2x2"}, "--set window_size 2x2x2: must be rows x columns"),
+        ({"positions": "0:50"}, "window_size=7x7 has 49 places"),
+        ({"positions": "0:51", "class_token": True}, "has 49 places and a class token"),
+    ],
+    "timestep": [({"dim": 2}, "downscale_freq_shift 1: must be below the 1 pairs")],
     "transformer-xl": [({"dim": 5}, "--dim 5: transformer-xl .* even")],
 }
 """By scheme: what is asked for, and the words of the refusal."""
