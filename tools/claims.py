@@ -61,6 +61,13 @@ def _head(command: str, times: int, bound: float, *, least: bool) -> Value:
     return Value(f"posenc heads {command}", f"right at {times}×", path, bound, least)
 
 
+def _property(command: str, path: str, what: str, most: float) -> Value:
+    """Return a number of a property that posenc inspect reports, which is at most so much."""
+    name, *steps = path.split()
+    whole: tuple[str | int, ...] = ("schemes", 0, "properties", f"name={name}", *steps)
+    return Value(f"posenc inspect {command}", what, whole, most, least=False)
+
+
 _PRESS = "Press et al. 2021, arXiv:2108.12409"
 _PRESS_SETTING = "WikiText-103, 247M parameters, trained at 512 and 1024 tokens"
 _CHEN = "Chen et al. 2023, arXiv:2306.15595"
@@ -330,12 +337,11 @@ _ROWS: Mapping[str, Sequence[tuple[str, str, str, tuple[Ground, ...]]]] = {
             "PE[p + k] is a linear function of PE[p]",
             "stated in the paper",
             (
-                Value(
-                    "posenc inspect -s sinusoidal",
+                _property(
+                    "-s sinusoidal",
+                    "linear-shift rotation",
                     "largest error of the rotation of pairs",
-                    ("schemes", 0, "properties", "name=linear-shift", "rotation"),
                     1e-12,
-                    least=False,
                 ),
             ),
         ),
@@ -344,12 +350,11 @@ _ROWS: Mapping[str, Sequence[tuple[str, str, str, tuple[Ground, ...]]]] = {
             "With equal q and k, RoPE's score falls with distance",
             "a bound, plotted for 128 dimensions",
             (
-                Value(
-                    "posenc inspect -s rope -d 128",
+                _property(
+                    "-s rope -d 128",
+                    "decay value",
                     "distance from which the score stays below half of its value at distance 0",
-                    ("schemes", 0, "properties", "name=decay", "value"),
                     512,
-                    least=False,
                 ),
             ),
         ),
@@ -358,20 +363,11 @@ _ROWS: Mapping[str, Sequence[tuple[str, str, str, tuple[Ground, ...]]]] = {
             "With independent q and k, RoPE's score does not fall with distance",
             "Gemma 7B, and a proof",
             (
-                Value(
-                    "posenc inspect -s rope -d 128",
+                _property(
+                    "-s rope -d 128",
+                    "decay independent deviation spread",
                     "largest / smallest standard deviation of the score, over distances",
-                    (
-                        "schemes",
-                        0,
-                        "properties",
-                        "name=decay",
-                        "independent",
-                        "deviation",
-                        "spread",
-                    ),
                     1.000001,
-                    least=False,
                 ),
             ),
         ),
@@ -380,12 +376,11 @@ _ROWS: Mapping[str, Sequence[tuple[str, str, str, tuple[Ground, ...]]]] = {
             "Llama 2's base is too small for its 4096 positions",
             "a necessary condition on the sum of cosines",
             (
-                Value(
-                    "posenc inspect -m llama-2-7b --len 4096",
+                _property(
+                    "-m llama-2-7b --len 4096",
+                    "decay negative_from",
                     "first distance at which the sum is negative",
-                    ("schemes", 0, "properties", "name=decay", "negative_from"),
                     4095,
-                    least=False,
                 ),
             ),
         ),

@@ -529,7 +529,6 @@ def _resized(peer: str, case: Statement, table: Any) -> Any:
 
 
 def _resized_by_model(model: Any, old: Sequence[int], new: Sequence[int], table: Any) -> Any:
-
     if len(old) == 1:  # the offsets of one query to all keys, and of all queries to one key
         size = (new[0] + 1) // 2
         offsets = model.get_rel_pos(None, size, size, table)  # (queries, keys, d)
@@ -553,7 +552,6 @@ def grids(statement: Statement, _stored: Arrays) -> Arrays:
 
 
 def _grid(peer: str, sides: list[int], dim: int, cls: list[str]) -> Any:
-
     if peer.startswith("timm"):
         from timm.layers.pos_embed_sincos import build_sincos2d_pos_embed
 
@@ -1087,7 +1085,6 @@ def _ending(modeling: Any, ending: str) -> Any:
 
 
 def _rows(case: Statement, modeling: Any, _config: Any) -> Any:
-
     width = ("d_model", "hidden_size", "emb_dim", "n_embd")
     dim = next(case["config"][key] for key in width if key in case["config"])
     start = case.get("start", 0)
@@ -1105,7 +1102,6 @@ def _rows(case: Statement, modeling: Any, _config: Any) -> Any:
 
 
 def _buckets(case: Statement, modeling: Any, config: Any) -> Any:
-
     attention = next(
         class_ for class_ in vars(modeling).values() if hasattr(class_, "_relative_position_bucket")
     )
@@ -1119,7 +1115,6 @@ def _buckets(case: Statement, modeling: Any, config: Any) -> Any:
 
 
 def _bias(_case: Statement, modeling: Any, config: Any) -> Any:
-
     if hasattr(modeling, "build_alibi_tensor"):
         return modeling.build_alibi_tensor(torch.ones(1, 12), config.n_head, torch.float32)[:, 0]
     return modeling.build_mpt_alibi_tensor(config.n_heads, 12)[:, 0]
@@ -1152,7 +1147,6 @@ def _sin_cos(_case: Statement, modeling: Any, config: Any) -> Any:
 
 
 def _axial(_case: Statement, modeling: Any, config: Any) -> Any:
-
     if config.model_type == "dinov3_vit":
         module = modeling.DINOv3ViTRopePositionEmbedding(config).eval()
         return torch.stack(module(torch.zeros(1, 3, *config.image_size)))
@@ -1210,24 +1204,19 @@ _KINDS: Mapping[str, Callable[[Statement, Any, Any], Any]] = {
 }
 """The generator of each kind of case of ``config_nonrotary``."""
 
+_OF_THEIR_NAME: tuple[Generator, ...] = (
+    *(architectures, checkpoint_tensors, config_containers, config_defaults, config_nonrotary),
+    *(config_plans, config_rope, layer_types, config_layer_bases, config_scores),
+    *(registry, rope_warnings, window_bias, window_networks),
+)
 GENERATORS: Mapping[str, Generator] = {
+    **{each.__name__: each for each in _OF_THEIR_NAME},
     "alibi_bloom": bloom,
     "alibi_mpt": mpt,
     "coordinates_real": real_coordinates,
-    "architectures": architectures,
-    "checkpoint_tensors": checkpoint_tensors,
-    "config_containers": config_containers,
-    "config_defaults": config_defaults,
-    "config_nonrotary": config_nonrotary,
-    "config_plans": config_plans,
-    "config_rope": config_rope,
     "deberta_*": deberta_buckets,
-    "layer_types": layer_types,
-    "config_layer_bases": config_layer_bases,
-    "config_scores": config_scores,
     "models": presets,
     "mrope_*": rope_apply,
-    "registry": registry,
     "rel_sin_xlnet": xlnet,
     "resized_*": resized,
     "rope2d_dinov3": dinov3,
@@ -1237,7 +1226,6 @@ GENERATORS: Mapping[str, Generator] = {
     "rope_apply_gptj_interleaved": gptj,
     "rope_apply_halves": halves,
     "rope_apply_*": rope_apply,
-    "rope_warnings": rope_warnings,
     "rope_*": rope_tables,
     "shaw_relative_clipped": shaw,
     "sin2d_detr": detr,
@@ -1249,9 +1237,7 @@ GENERATORS: Mapping[str, Generator] = {
     "t5_buckets_other": t5_buckets,
     "t5_bucket_*": t5_bucket,
     "truth_rope_*": truth,
-    "window_bias": window_bias,
     "window_index_timm": window_index,
-    "window_networks": window_networks,
     "xpos_lucidrains": xpos_scales,
     "xpos_torchscale": xpos,
 }

@@ -459,28 +459,18 @@ def group_table(group: str) -> str:
     return "\n".join([header, "|---|---|---|---|---|---|", *rows])
 
 
-def losses_table() -> str:
-    """Return the loss over the last positions at each length, for all models of text."""
+def lengths_table(*, answers: bool) -> str:
+    """Return the loss over the last positions, or the share of right answers, at each length."""
     results = Results.read()
-    return _lengths_table([row for row in results.rows if results.task(row) == "text"], results)
-
-
-def answers_table() -> str:
-    """Return the share of right answers at each length, for all models of tasks."""
-    results = Results.read()
-    return _lengths_table([row for row in results.rows if results.task(row) != "text"], results)
-
-
-def _lengths_table(rows: Sequence[Row], results: Results) -> str:
+    numbers = results.shares if answers else results.lasts
     lines = ["| encoding | options | 1× | 2× | 4× | 8× |", "|---|---|---|---|---|---|"]
-    for row in rows:
-        numbers = results.lasts if results.task(row) == "text" else results.shares
+    for row in results.rows:
+        if (results.task(row) == "text") is answers:
+            continue
         found = [Estimate.of(numbers(row, times)) for times in (1, 2, 4, 8)]
         cells = [f"{each.mean:.2f} ±{each.half:.2f}" for each in found]
-        options = _runs()[row.run].options
-        lines.append(
-            f"| {_name(row)} | {f'`{options}`' if options else ''} | {' | '.join(cells)} |"
-        )
+        options = f"`{given}`" if (given := _runs()[row.run].options) else ""
+        lines.append(f"| {_name(row)} | {options} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -493,8 +483,8 @@ def versions() -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     "ledger_counts": counts,
-    "ledger_losses": losses_table,
-    "ledger_answers": answers_table,
+    "ledger_losses": partial(lengths_table, answers=False),
+    "ledger_answers": partial(lengths_table, answers=True),
     "ledger_versions": versions,
     **{f"ledger_{group}": partial(group_table, group) for group in GROUPS},
 }

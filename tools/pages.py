@@ -156,16 +156,6 @@ def _code(name: str) -> str:
     return f"`{name}`"
 
 
-def mutants() -> str:
-    """Return the wrong implementations of the test suite, and rope-check's cause for each."""
-    return mutants_markdown()
-
-
-def passing() -> str:
-    """Return how many wrong implementations a common test does not detect."""
-    return passing_markdown()
-
-
 def codes() -> str:
     """Return the words of rope-check's reports."""
     tables = (
@@ -198,11 +188,6 @@ def truth() -> str:
     """Return posenc's claims beside the usual code."""
     error, *speeds = truths(json.loads(RESULT.read_text()))
     return _table("what | posenc | alternatives", [error, caught(), *speeds])
-
-
-def pictures() -> str:
-    """Return the gallery."""
-    return gallery.markdown()
 
 
 def _rows(pairs: dict[str, list[str]]) -> list[str]:
@@ -274,9 +259,14 @@ def scheme_pages() -> dict[Path, str]:
 
 _PARTS = (
     *(commands, schemes, tables, formats, backends, models, engines, departures, codes, bugs),
-    *(mutants, passing, truth, performance, pictures),
+    *(truth, performance),
 )
-GENERATED = {part.__name__: part for part in _PARTS} | ledger.PARTS
+_OTHERS = {
+    "mutants": mutants_markdown,
+    "passing": passing_markdown,
+    "pictures": gallery.markdown,
+}
+GENERATED = {part.__name__: part for part in _PARTS} | _OTHERS | ledger.PARTS
 
 SCREENSHOTS = {
     "heatmap.png": "heatmap --scheme sinusoidal --len 128",

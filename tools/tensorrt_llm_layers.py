@@ -43,6 +43,35 @@ if TYPE_CHECKING:
 
 _TORCH = "tensorrt_llm/_torch"
 
+BUILDERS: Mapping[str, str] = {
+    "exaone4": "exaone4.Exaone4Attention",
+    "gemma3_text": "gemma3.Gemma3DecoderLayer",
+    "qwen2": "qwen.QwenDecoderLayer",
+    "afmoe": "afmoe.AfmoeAttention",
+    "cohere2": "cohere2.Cohere2Attention",
+    "deepseek_v3": "deepseekv3.DeepseekV3Attention",
+    "gpt_oss": "gpt_oss.AttentionBlock",
+    "llama": "llama.LlamaAttention",
+    "minimax_m2": "minimaxm2.MiniMaxM2Attention",
+    "mistral": "mistral.MistralAttention",
+    "mixtral": "mixtral.MixtralAttention",
+    "nemotron": "nemotron.NemotronAttention",
+    "phi3": "phi3.Phi3Attention",
+    "qwen3": "qwen3.Qwen3Attention",
+    "qwen2_moe": "qwen_moe.QwenMoeAttention",
+    "qwen3_moe": "qwen3.Qwen3Attention",
+    "seed_oss": "seedoss.SeedOssAttention",
+    "starcoder2": "starcoder2.Starcoder2Attention",
+}
+"""By model type, the file and the class that builds the attention of a layer, or the layer."""
+
+_MODELS = {
+    "exaone4": ("check_is_sliding", "Exaone4Attention"),
+    "gemma3": ("Gemma3Attention", "Gemma3DecoderLayer"),
+    "qwen": ("QwenAttention", "QwenYarnAttention", "QwenDecoderLayer"),
+}
+"""The names used from the files of models that need more than the class."""
+
 SOURCES: Mapping[str, tuple[str, ...]] = {
     "tensorrt_llm/functional_enums.py": (
         "RotaryScalingType",
@@ -55,52 +84,12 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
         "is_qwen_image_bench_config",
         "load_pretrained_config",
     ),
-    f"{_TORCH}/models/modeling_exaone4.py": ("check_is_sliding", "Exaone4Attention"),
-    f"{_TORCH}/models/modeling_gemma3.py": ("Gemma3Attention", "Gemma3DecoderLayer"),
-    f"{_TORCH}/models/modeling_qwen.py": ("QwenAttention", "QwenYarnAttention", "QwenDecoderLayer"),
     **{
-        f"{_TORCH}/models/modeling_{file}.py": (name,)
-        for file, name in (
-            ("afmoe", "AfmoeAttention"),
-            ("cohere2", "Cohere2Attention"),
-            ("deepseekv3", "DeepseekV3Attention"),
-            ("gpt_oss", "AttentionBlock"),
-            ("llama", "LlamaAttention"),
-            ("minimaxm2", "MiniMaxM2Attention"),
-            ("mistral", "MistralAttention"),
-            ("mixtral", "MixtralAttention"),
-            ("nemotron", "NemotronAttention"),
-            ("phi3", "Phi3Attention"),
-            ("qwen3", "Qwen3Attention"),
-            ("qwen_moe", "QwenMoeAttention"),
-            ("seedoss", "SeedOssAttention"),
-            ("starcoder2", "Starcoder2Attention"),
-        )
+        f"{_TORCH}/models/modeling_{file}.py": _MODELS.get(file, (name,))
+        for file, _, name in (place.partition(".") for place in BUILDERS.values())
     },
 }
 """The files, and the names used from each, in the order of their dependencies."""
-
-BUILDERS: Mapping[str, str] = {
-    "afmoe": "AfmoeAttention",
-    "cohere2": "Cohere2Attention",
-    "deepseek_v3": "DeepseekV3Attention",
-    "exaone4": "Exaone4Attention",
-    "gemma3_text": "Gemma3DecoderLayer",
-    "gpt_oss": "AttentionBlock",
-    "llama": "LlamaAttention",
-    "minimax_m2": "MiniMaxM2Attention",
-    "mistral": "MistralAttention",
-    "mixtral": "MixtralAttention",
-    "nemotron": "NemotronAttention",
-    "phi3": "Phi3Attention",
-    "qwen2": "QwenDecoderLayer",
-    "qwen2_moe": "QwenMoeAttention",
-    "qwen3": "Qwen3Attention",
-    "qwen3_moe": "Qwen3Attention",
-    "seed_oss": "SeedOssAttention",
-    "starcoder2": "Starcoder2Attention",
-}
-"""The class that builds the attention of a layer, or the layer, by model type."""
 
 
 class Attention:
@@ -199,7 +188,7 @@ def turn(folder: Path, values: dict[str, Any], layer: int, length: int | None) -
         (Path(place) / "config.json").write_text(json.dumps(values), "utf-8")
         config = scope["load_pretrained_config"](place)
     config.torch_dtype = torch.bfloat16
-    build = scope[BUILDERS[config.model_type]]
+    build = scope[BUILDERS[config.model_type].partition(".")[2]]
     named = "config" if "config" in inspect.signature(build).parameters else "model_config"
     built = build(**{named: Handed(config, length)}, layer_idx=layer)
     attention = built if isinstance(built, Attention) else built.self_attn

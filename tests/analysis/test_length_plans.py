@@ -3,7 +3,6 @@
 import functools
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +15,9 @@ from posenc_cli.configs.config import resolve
 from posenc_cli.configs.spelling import merged
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics import exact
+from tests.gguf_files import GOLDEN
 
-PLANS = json.loads((Path(__file__).parents[1] / "golden" / "config_plans.json").read_text())
+PLANS = json.loads((GOLDEN / "config_plans.json").read_text())
 
 LLAMA = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32}
 LLAMA |= {"num_hidden_layers": 2, "max_position_embeddings": 4096, "rope_theta": 10000.0}

@@ -3,16 +3,13 @@
 import numpy as np
 import pytest
 
-from posenc_cli.analysis.similarity import similarity
 from posenc_cli.analysis.verdict import verdict
-from posenc_cli.encoding.engine import Engine
 from posenc_cli.render.figures.similarities import matrix_figure, similarity_fields
-from tests.matrices import request
+from tests.analysis.test_similarity import similarity_of as similarity_of_head
 
 
 def similarity_of(scheme, positions, **given):
-    head = 1 if "heads" in given else None
-    return similarity(request(scheme, positions, dtype="float64", head=head, **given), Engine())
+    return similarity_of_head(scheme, positions, head=1 if "heads" in given else None, **given)
 
 
 def means_of(of, cells):

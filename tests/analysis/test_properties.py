@@ -127,37 +127,31 @@ def first_again(rows):
     return len(seen), first
 
 
-@pytest.mark.parametrize(
-    ("scheme", "count", "given"),
-    [
-        ("integer", 2100, {"dim": 2}),
-        ("sinusoidal", 700, {"dim": 2}),
-        ("learned", 300, {"dim": 1, "std": 0.001, "seed": 1}),
-    ],
-)
-def test_what_float16_cannot_tell_apart_is_what_numpy_rounds_to_one_row(scheme, count, given):
-    found = posenc.inspect(scheme, count, **given)["distinct-float16"]
-    rows = np.asarray(posenc.encode(scheme, count, dtype="float64", **given))
-    distinct, first = first_again(rows.astype(np.float16))
-    assert (found.value, found.at, found.holds) == (distinct, first, first is None)
-
-
 def in_eight_bits(rows):
     """Normal numbers rounded to eight bits of significand, ties to even."""
     significands, exponents = np.frexp(rows)
     return np.ldexp(np.rint(significands * 256) / 256, exponents)
 
 
-BFLOAT16 = [("integer", {"dim": 1}), ("sinusoidal", {"dim": 2}), ("normalized", {"dim": 1})]
-
-
-@pytest.mark.parametrize(("scheme", "given"), BFLOAT16)
-def test_what_bfloat16_cannot_tell_apart_is_what_eight_bits_make_one_row(scheme, given):
-    found = posenc.inspect(scheme, 600, **given)["distinct-bfloat16"]
-    rows = np.asarray(posenc.encode(scheme, 600, dtype="float64", **given))
-    distinct, first = first_again(in_eight_bits(rows))
+@pytest.mark.parametrize(
+    ("form", "scheme", "count", "given"),
+    [
+        ("float16", "integer", 2100, {"dim": 2}),
+        ("float16", "sinusoidal", 700, {"dim": 2}),
+        ("float16", "learned", 300, {"dim": 1, "std": 0.001, "seed": 1}),
+        ("bfloat16", "integer", 600, {"dim": 1}),
+        ("bfloat16", "sinusoidal", 600, {"dim": 2}),
+        ("bfloat16", "normalized", 600, {"dim": 1}),
+    ],
+)
+def test_what_a_format_cannot_tell_apart_is_what_it_rounds_to_one_row(form, scheme, count, given):
+    found = posenc.inspect(scheme, count, **given)[f"distinct-{form}"]
+    rows = np.asarray(posenc.encode(scheme, count, dtype="float64", **given))
+    distinct, first = first_again(
+        rows.astype(np.float16) if form == "float16" else in_eight_bits(rows)
+    )
     assert (found.value, found.at, found.holds) == (distinct, first, first is None)
-    if scheme == "integer":
+    if (form, scheme) == ("bfloat16", "integer"):
         assert found.at == (256, 257)
 
 

@@ -7,10 +7,9 @@ import pytest
 
 from posenc_cli.analysis import products, verdict
 from posenc_cli.analysis.products import MatrixRows, diagonals, near_diagonals
-from posenc_cli.analysis.similarity import similarity, similarity_of_array
-from posenc_cli.encoding.engine import Engine
+from posenc_cli.analysis.similarity import similarity_of_array
 from posenc_cli.render.figures.similarities import sentences, similarity_fields
-from tests.matrices import request
+from tests.analysis.test_similarity import judged
 
 COUNT, WAVELENGTH = 4000, 1801
 
@@ -22,11 +21,6 @@ def turning(wavelength=WAVELENGTH):
 
 def judged_rows(table, **given):
     return verdict.verdict(similarity_of_array(table, "float32", name="x", **given))
-
-
-def judged(scheme, positions, *, head=None, **given):
-    asked = request(scheme, positions, dtype="float64", head=head, **given)
-    return verdict.verdict(similarity(asked, Engine()))
 
 
 def assert_tells_of(found, expected):

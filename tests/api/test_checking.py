@@ -10,6 +10,7 @@ import pytest
 import posenc_cli as posenc
 
 ROPE = {"dim": 16, "base": 5e5}
+ONES = np.ones((64, 16))
 
 
 def right(count=128, **parameters):
@@ -45,16 +46,8 @@ def test_right_tables_pass_and_the_report_is_the_commands(call, tmp_path):
         ({"tables": tuple(table.astype(np.float16) for table in right())}, None),
         ({"inv_freq": posenc.frequencies("rope", dim=16, base=1e4)}, "base"),
         ({"inv_freq": posenc.frequencies("rope", **ROPE)}, None),
-        ({"rotated": (np.ones((64, 16)),) * 2}, "no-rotation"),
-        (
-            {
-                "rotated": (
-                    np.ones((64, 16)),
-                    posenc.rotate(np.ones((64, 16)), None, 64, "rope", **ROPE),
-                )
-            },
-            None,
-        ),
+        ({"rotated": (ONES, ONES)}, "no-rotation"),
+        ({"rotated": (ONES, posenc.rotate(ONES, None, 64, "rope", **ROPE))}, None),
     ],
 )
 def test_the_cause_is_typed(subject, cause):
@@ -98,12 +91,15 @@ def test_what_cannot_be_checked_is_an_error_about_arguments(subject, words):
     assert "--" not in str(error.value)
 
 
+def rotated(x, angles):
+    a, b = np.split(x, 2, axis=-1)
+    cos, sin = np.cos(angles), np.sin(angles)
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin], -1).astype(x.dtype)
+
+
 def halves(x, positions):
     half = x.shape[-1] // 2
-    angles = np.asarray(positions)[:, None] * 5e5 ** (-np.arange(half) / half)
-    cos, sin = np.cos(angles), np.sin(angles)
-    a, b = x[..., :half], x[..., half:]
-    return np.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+    return rotated(x, np.asarray(positions)[:, None] * 5e5 ** (-np.arange(half) / half))
 
 
 class Rotary:
@@ -113,11 +109,7 @@ class Rotary:
         self.rates = base ** (-np.arange(dim // 2) / (dim // 2))
 
     def __call__(self, x, positions):
-        angles = np.multiply.outer(positions, self.rates)
-        first, second = np.split(x, 2, axis=-1)
-        cos, sin = np.cos(angles), np.sin(angles)
-        parts = first * cos - second * sin, second * cos + first * sin
-        return np.concatenate(parts, -1).astype(x.dtype)
+        return rotated(x, np.multiply.outer(positions, self.rates))
 
 
 @pytest.mark.sweep(4)
@@ -165,13 +157,11 @@ def test_an_array_is_identified():
 
 
 def test_arrays_and_encodings_are_compared():
-    table = posenc.encode("rope", 32, dim=8)
+    table, other = (posenc.encode("rope", 32, dim=8, base=base) for base in (1e4, 2e4))
     assert posenc.compare(table, "rope", dim=8).ok
-    other = posenc.compare(table, posenc.encode("rope", 32, dim=8, base=2e4))
-    assert not other.ok
-    assert other.difference.differing == int(
-        (table != posenc.encode("rope", 32, dim=8, base=2e4)).sum()
-    )
+    found = posenc.compare(table, other)
+    assert not found.ok
+    assert found.difference.differing == int((table != other).sum())
     assert posenc.compare("llama-3-8b", "rope", dim=128, base=5e5, layout="half").ok
 
 
@@ -186,12 +176,7 @@ def test_reports_speak_of_arguments():
 
 
 def test_a_report_speaks_of_arguments_and_of_its_own_notes():
-    def rotate(x, positions):
-        cos, sin = np.cos(angles := positions[:, None] * 5e5 ** -(np.arange(8) / 8)), np.sin(angles)
-        a, b = x[..., :8], x[..., 8:]
-        return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
-
-    report = posenc.rope_check("rope", impl=rotate, layout="half", **ROPE)
+    report = posenc.rope_check("rope", impl=halves, layout="half", **ROPE)
     told = " ".join(str(report).split())
     assert "positions=N tries all N" in told
     assert "(report.notes lists them)" in told

@@ -280,13 +280,6 @@ def test_many_small_requests_load_the_compiled_kernel(monkeypatch):
     assert np.concatenate(rows).tobytes() == posenc.encode("rope", 100, dim=64).tobytes()
 
 
-def test_a_file_that_changes_between_calls_is_read_again(tmp_path):
-    path = str(tmp_path / "w.npy")
-    for value in (1, 2):
-        np.save(path, np.full((8, 4), value, np.float32))
-        assert (posenc.encode("learned", 4, weights=path) == value).all()
-
-
 def test_a_head_that_is_not_an_integer_spoils_no_later_request():
     with pytest.raises((TypeError, ValueError)):
         posenc.encode("alibi", 16, head=1.0)

@@ -26,52 +26,31 @@ from posenc_cli.formulas.tables import ROTARY_TABLES
 from posenc_cli.numerics import cells
 from posenc_cli.numerics import exact as xp
 from posenc_cli.numerics import halves as rounding_of_halves
-from posenc_cli.numerics.dtypes import (
-    BFLOAT16,
-    COMPLEX64,
-    COMPLEX128,
-    FLOAT16,
-    FLOAT32,
-    FLOAT64,
-)
+from posenc_cli.numerics.dtypes import COMPLEX64, COMPLEX128, FLOAT16, FLOAT32, FLOAT64
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.records import replace
 from tests.contracts.test_schemes import SMALL
+from tests.numerics.test_waves import (
+    DTYPES,
+    bits,
+    every_dtype,
+    filled,
+    halves,
+    interleaved,
+    ladder,
+)
 from tests.processes import PATIENCE, UNMEASURED
 
 HERE = FastBackend().status()
 if not HERE.available:
     pytest.skip(HERE.reason, allow_module_level=True)
 
-DTYPES = [FLOAT16, BFLOAT16, FLOAT32, FLOAT64]
-every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
 ROOT = Path(__file__).parents[2]
-
-
-def ladder(base, dim):
-    return list(1 / xp.asarray(base) ** (xp.arange(0, dim, 2) / dim))
-
-
-def halves(count):
-    return [
-        Placement("cos", slice(0, count), slice(None)),
-        Placement("sin", slice(count, 2 * count), slice(None)),
-    ]
 
 
 def pair(frequencies, scale="1"):
     backends = FastBackend(), NumpyBackend()
     return [each.exact(frequencies, scale=Decimal(scale), device=None) for each in backends]
-
-
-def bits(array):
-    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
-
-
-def filled(filler, positions, placements, dtype, width):
-    out = np.full((len(positions), width), 7, dtype.numpy)
-    filler.fill(out, np.asarray(positions), placements, dtype=dtype)
-    return out
 
 
 def assert_same_bytes(pair, positions, placements, dtype, width):
@@ -204,17 +183,10 @@ def test_blocks_of_any_size_have_the_same_bytes(dtype, kernel_calls):
     assert 1 in kernel_calls
 
 
-def alternate(count):
-    return [
-        Placement("sin", slice(0, 2 * count, 2), slice(None)),
-        Placement("cos", slice(1, 2 * count, 2), slice(None)),
-    ]
-
-
 @pytest.mark.sweep(29)
 @every_kernel
 @every_dtype
-@pytest.mark.parametrize("placed", [halves, alternate])
+@pytest.mark.parametrize("placed", [halves, interleaved])
 @pytest.mark.parametrize(("scale", "dim"), [("1", 128), ("1.2079441541679836", 12), ("-0.1", 2)])
 def test_pairs_in_any_layout_have_the_same_bytes(scale, dim, placed, dtype, monkeypatch):
     monkeypatch.setattr(fast, "UNDECIDED_KEPT", 8)  # at 0 more sines are in doubt
@@ -282,45 +254,42 @@ def test_every_rounding_of_tiny_cells_has_the_same_bytes(dtype):
     assert_same_bytes(pair(frequencies), np.arange(5000), halves(5), dtype, 10)
 
 
+@pytest.fixture
+def settled(monkeypatch):
+    """The places of the cells that the core settles, call by call: the kernel's are lost first."""
+    places = []
+    usual = fast.WaveTable.settle
+
+    def counted(self, out, positions, columns, doubtful, **settings):
+        places.append(doubtful.tolist())
+        out.reshape(-1)[doubtful] = 0
+        usual(self, out, positions, columns, doubtful, **settings)
+
+    monkeypatch.setattr(fast.WaveTable, "settle", counted)
+    return places
+
+
 @pytest.mark.sweep(5)
 @every_kernel
 @every_dtype
 @pytest.mark.parametrize("share", ["some", "all"])
-def test_undecided_cells_are_settled_by_the_core(dtype, share, monkeypatch):
+def test_undecided_cells_are_settled_by_the_core(dtype, share, settled, monkeypatch):
     both = pair(ladder(10_000, 16), "1.1")
     runs = [np.arange(1, 3000), np.arange(2**40 + 5, 2**40 + 1100)]
     expected = [filled(both[1], run, halves(8), dtype, 16) for run in runs]
-    settled = []
-    usual = fast.WaveTable.settle
-
-    def counted(self, out, positions, columns, places, **settings):
-        settled.append(places.size)
-        out.reshape(-1)[places] = 0
-        usual(self, out, positions, columns, places, **settings)
-
-    monkeypatch.setattr(fast.WaveTable, "settle", counted)
+    settled.clear()
     margin = 1e3 if share == "all" else 2.0 ** -(dtype.precision + 6)
     monkeypatch.setattr(cells, "MARGIN", margin)
     monkeypatch.setattr(fast, "WIDE_MARGIN", margin)
     for run, right in zip(runs, expected, strict=True):
         assert np.array_equal(bits(filled(both[0], run, halves(8), dtype, 16)), bits(right))
-    if share == "all":
-        assert sum(settled) == 16 * sum(run.size for run in runs)
-    else:
-        assert 100 < sum(settled) < 16 * sum(run.size for run in runs)
+    count, whole = sum(map(len, settled)), 16 * sum(run.size for run in runs)
+    assert count == whole if share == "all" else 100 < count < whole
 
 
 @every_kernel
 @every_dtype
-def test_cells_at_zero_are_those_of_the_core(dtype, monkeypatch):
-    settled = []
-    usual = fast.WaveTable.settle
-
-    def counted(self, *arguments, **settings):
-        settled.extend(arguments[3].tolist())
-        usual(self, *arguments, **settings)
-
-    monkeypatch.setattr(fast.WaveTable, "settle", counted)
+def test_cells_at_zero_are_those_of_the_core(dtype, settled):
     for run, left in ((np.arange(1500), set()), (np.r_[7, 0:1499], {12, 13, 14, 15})):
         for scale in ("1.1", "-1.1"):
             settled.clear()
@@ -329,26 +298,18 @@ def test_cells_at_zero_are_those_of_the_core(dtype, monkeypatch):
             )
             assert np.array_equal(bits(ours), bits(theirs))
             # The kernel proves no sine of 0: as a first row it is known, later it is settled.
-            assert {place for place in settled if place < 16} >= left
+            assert {place for each in settled for place in each if place < 16} >= left
 
 
 @pytest.mark.long
 @every_kernel
 @every_dtype
-def test_almost_nothing_is_undecided(dtype, monkeypatch):
-    settled = []
-    usual = fast.WaveTable.settle
-
-    def counted(self, *arguments, **settings):
-        settled.append(arguments[3].size)
-        usual(self, *arguments, **settings)
-
-    monkeypatch.setattr(fast.WaveTable, "settle", counted)
+def test_almost_nothing_is_undecided(dtype, settled):
     for base, dim in ((10_000, 64), (Decimal("1e30"), 512)):
         settled.clear()
         ours, _ = pair([*ladder(base, dim), Decimal(0)])
         filled(ours, np.arange(1, 20_000), halves(dim // 2 + 1), dtype, dim + 2)
-        assert sum(settled) <= 3e-6 * 20_000 * dim
+        assert sum(map(len, settled)) <= 3e-6 * 20_000 * dim
 
 
 @every_kernel
@@ -581,7 +542,7 @@ def one_column(count):
 
 @every_kernel
 @every_dtype
-@pytest.mark.parametrize("placed", [halves, alternate, one_column])
+@pytest.mark.parametrize("placed", [halves, interleaved, one_column])
 def test_what_does_not_fit_the_caches_passes_them_by(placed, dtype, monkeypatch):
     monkeypatch.setattr(fast, "CACHED_BYTES", 0)
     margin = 2.0 ** -(dtype.precision + 6)  # leaves some cells undecided

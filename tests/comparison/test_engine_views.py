@@ -15,20 +15,14 @@ from posenc_cli.configs.resolved import Layers, Sourced
 from posenc_cli.errors import InvalidInput
 from posenc_cli.render.reports.engine_views import engine_views_fields, engine_views_text
 from posenc_cli.render.typesetting import Typesetter
+from tests.configs.test_runtimes import config as config_of
 
 SIZES = {"hidden_size": 512, "num_attention_heads": 8, "head_dim": 64, "num_hidden_layers": 2}
 
 
 def config(model_type="llama", scaling=None, **more):
     """A config of a model type, with a rope_scaling."""
-    return {
-        "model_type": model_type,
-        **SIZES,
-        "max_position_embeddings": 8192,
-        "rope_theta": 1e4,
-        "rope_scaling": scaling,
-        **more,
-    }
+    return config_of(model_type, scaling, **SIZES | more)
 
 
 def views(values, **given):

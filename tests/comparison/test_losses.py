@@ -98,16 +98,11 @@ def test_the_rows_before_the_first_position_are_those_that_a_converter_drops(
 def test_configs_whose_first_position_reads_another_row_are_told(model_type):
     sizes = {"max_position_embeddings": 514, "pad_token_id": 1}
     offset = Model("it", resolve({"model_type": model_type, **sizes}))
-    layers = offset.reading.layers[0]
-    positions = layers.params["max_len"].value - layers.params["offset"].value
-    plain = resolve(
-        {
-            "model_type": "bert",
-            "max_position_embeddings": positions,
-            "hidden_size": layers.params["dim"].value,
-        }
-    )
-    lost = {loss.name for loss in compare_models(offset, Model("other", plain)).losses}
+    rows = offset.reading.layers[0].values()
+    plain = {"model_type": "bert", "hidden_size": rows["dim"]}
+    plain["max_position_embeddings"] = rows["max_len"] - rows["offset"]
+    other = Model("other", resolve(plain))
+    lost = {loss.name for loss in compare_models(offset, other).losses}
     assert lost == {"first-row"}
     assert not compare_models(offset, offset).losses
 
@@ -176,14 +171,8 @@ def test_a_bias_that_layers_share_is_told_from_one_that_each_has():
 @pytest.mark.parametrize("written", [1, 8])
 def test_the_tables_of_biases_of_a_file_are_those_of_its_config(model_type, tables, written):
     """llama.cpp's graph takes a layer's attn_rel_b, and that of layer 0 where it has none."""
-    metadata = {
-        "general.architecture": ("string", "t5"),
-        "t5.context_length": ("uint32", 512),
-        "t5.embedding_length": ("uint32", 512),
-        "t5.block_count": ("uint32", 8),
-        "t5.attention.head_count": ("uint32", 6),
-        "t5.attention.relative_buckets_count": ("uint32", 32),
-    }
+    sizes = sized("t5", heads=6, columns=512, layers=8, rotated=64)
+    metadata = {**sizes, "t5.attention.relative_buckets_count": ("uint32", 32)}
     header = read_gguf(io.BytesIO(gguf_bytes(metadata)), name="'m.gguf'", size=None)
     tensors = {
         f"{side}.blk.{i}.attn_rel_b.weight": GGUFTensor("it", (6, 32), 0, 0)
@@ -608,13 +597,15 @@ def test_two_files_are_compared_as_a_config_and_a_file_are():
     assert {loss.name for loss in forward} == {loss.name for loss in backward} == {"base"}
 
 
+def loss_of(name, config, data):
+    """The loss of a name between a config and a file."""
+    found = compare_models(model(config), reading(data)).losses
+    (loss,) = (each for each in found if each.name == name)
+    return loss
+
+
 def test_an_architecture_comes_with_where_it_is_stated():
-    config, data = injected(LLAMA, renamed("llama", "qwen2"))
-    (loss,) = (
-        loss
-        for loss in compare_models(model(config), reading(data)).losses
-        if loss.name == "architecture"
-    )
+    loss = loss_of("architecture", *injected(LLAMA, renamed("llama", "qwen2")))
     assert (loss.a.value, loss.a.source) == ("llama", "model_type")
     assert (loss.b.value, loss.b.source) == ("qwen2", "general.architecture")
 
@@ -645,11 +636,7 @@ YARN_OF_QWEN2 = {"factor": 4.0, "original_max_position_embeddings": 8192}
 def test_a_scaling_type_that_is_lost_is_sourced_by_the_key_that_states_it(container, key):
     config, data = converted("qwen3-8b")
     stated = {**config, "rope_theta": 1e6, container: {key: "yarn", **YARN_OF_QWEN2}}
-    (loss,) = (
-        loss
-        for loss in compare_models(model(stated), reading(data)).losses
-        if loss.name == "scaling-type"
-    )
+    loss = loss_of("scaling-type", stated, data)
     assert (loss.a.value, loss.a.source) == ("rope-yarn", f"{container}.{key}")
 
 
@@ -672,15 +659,20 @@ def test_a_scaling_type_that_an_engine_makes_is_sourced_by_the_engine():
     assert (own.value, own.source) == ("dynamic", "rope_scaling.rope_type")
 
 
+def sized(architecture, *, heads, columns, layers, rotated):
+    """The metadata of a file that states little but its sizes."""
+    keys = {"context_length": 2048, "embedding_length": columns, "block_count": layers}
+    keys |= {"attention.head_count": heads, "rope.dimension_count": rotated}
+    named = {f"{architecture}.{key}": ("uint32", value) for key, value in keys.items()}
+    return {"general.architecture": ("string", architecture), **named}
+
+
 def test_the_width_of_a_rotation_comes_from_the_key_that_states_it():
     """Phi 2 rotates 32 of 80 dimensions; a file that states 80 is wrong in that key."""
     sizes = {"hidden_size": 2560, "num_attention_heads": 32, "num_hidden_layers": 2}
     config = {"model_type": "phi", **sizes, "partial_rotary_factor": 0.4}
     config["max_position_embeddings"] = 2048
-    keys = {"context_length": 2048, "embedding_length": 2560, "block_count": 2}
-    keys |= {"attention.head_count": 32, "rope.dimension_count": 80}
-    metadata = {"general.architecture": ("string", "phi2")}
-    metadata |= {f"phi2.{key}": ("uint32", value) for key, value in keys.items()}
+    metadata = sized("phi2", heads=32, columns=2560, layers=2, rotated=80)
     (loss,) = compare_models(model(config), reading(gguf_bytes(metadata))).losses
     assert (loss.name, loss.b.source) == ("rotary-width", "phi2.rope.dimension_count")
     del metadata["phi2.rope.dimension_count"]
@@ -692,9 +684,6 @@ def test_no_file_of_an_architecture_without_windows_has_lost_one():
     """llama.cpp's graph of Qwen 2 sees all positions, and no key of its files has a window."""
     config = {"model_type": "qwen2", "hidden_size": 256, "num_attention_heads": 4}
     config |= {"num_hidden_layers": 4, "max_position_embeddings": 2048}
-    keys = {"context_length": 2048, "embedding_length": 256, "block_count": 4}
-    keys |= {"attention.head_count": 4, "rope.dimension_count": 64}
-    metadata = {"general.architecture": ("string", "qwen2")}
-    metadata |= {f"qwen2.{key}": ("uint32", value) for key, value in keys.items()}
+    metadata = sized("qwen2", heads=4, columns=256, layers=4, rotated=64)
     windows = {"use_sliding_window": True, "sliding_window": 64, "max_window_layers": 2}
     assert losses({**config, **windows}, gguf_bytes(metadata)) == set()

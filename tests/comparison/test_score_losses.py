@@ -6,6 +6,7 @@ import pytest
 
 from posenc_cli.comparison.losses import compare_models
 from tests.comparison.test_losses import model, reading
+from tests.configs.test_gguf import of as small_file
 from tests.gguf_files import gguf_bytes
 
 
@@ -23,22 +24,8 @@ def of(model_type, **more):
 
 def file_of(architecture, **more):
     """The metadata of its file; None leaves a key out."""
-    keys = {
-        "context_length": ("uint32", 4096),
-        "embedding_length": ("uint32", 96),
-        "block_count": ("uint32", 12),
-        "attention__head_count": ("uint32", 4),
-        "attention__key_length": ("uint32", 16),
-        "rope__freq_base": ("float32", 10000.0),
-        "rope__dimension_count": ("uint32", 16),
-        **more,
-    }
-    named = {
-        f"{architecture}.{key.replace('__', '.')}": value
-        for key, value in keys.items()
-        if value is not None
-    }
-    return {"general.architecture": ("string", architecture)} | named
+    sizes = {"embedding_length": count(96), "block_count": count(12)}
+    return small_file(architecture, **{**sizes, "attention__key_length": count(16), **more})
 
 
 def number(value):

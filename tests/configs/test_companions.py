@@ -6,19 +6,10 @@ import json
 
 import pytest
 
-ROPE = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "rope_type": "llama3"}
-LLAMA3 = {**ROPE, "original_max_position_embeddings": 8192}
-LAYER = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "num_hidden_layers": 1,
-    "head_dim": 128,
-    "max_position_embeddings": 131072,
-    "rope_theta": 500000.0,
-    "rope_scaling": LLAMA3,
-}
+from posenc_cli.configs import library
+
+LAYER = {**library.find("llama-3.1-8b").config, "num_hidden_layers": 1, "head_dim": 128}
+LLAMA3 = LAYER["rope_scaling"]
 
 
 def speculators(kind="eagle3", **changes):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +12,9 @@ from posenc_cli.configs.conclusions import ConclusionCode, conclusions
 from posenc_cli.configs.config import resolve
 from posenc_cli.configs.diffusion import BLOCKS, BLOCKS_OF, FAMILIES, UNREAD
 from posenc_cli.errors import InvalidInput
+from tests.gguf_files import GOLDEN
 from tests.matrices import matrix
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 DOCUMENT = json.loads((GOLDEN / "config_diffusers.json").read_text("utf-8"))
 ARRAYS = np.load(GOLDEN / "config_diffusers.npz")
 TOLERANCE = DOCUMENT["tolerance"]["atol"]

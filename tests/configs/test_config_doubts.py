@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -12,6 +11,7 @@ from posenc_cli.comparison.losses import rotating_frequencies
 from posenc_cli.configs.config import resolve
 from posenc_cli.errors import InvalidInput
 from tests.configs.test_config import LLAMA
+from tests.gguf_files import GOLDEN
 
 LINEAR = {"rope_type": "linear", "factor": 4}
 
@@ -125,9 +125,7 @@ def test_equal_frequency_factors_are_a_step_as_in_transformers():
     assert resolved.contradicted == ()
 
 
-LOGGED = json.loads(
-    (Path(__file__).parents[1] / "golden" / "rope_warnings.json").read_text("utf-8")
-)
+LOGGED = json.loads((GOLDEN / "rope_warnings.json").read_text("utf-8"))
 WORDS = {
     "lengths": "contradicts max_position_embeddings",
     "factor": "is below 1: transformers warns",

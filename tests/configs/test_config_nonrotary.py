@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +11,9 @@ from posenc_cli import catalogue
 from posenc_cli.configs.config import resolve
 from posenc_cli.configs.nonrotary import FAMILIES
 from posenc_cli.errors import InvalidInput
+from tests.gguf_files import GOLDEN
 from tests.matrices import matrix
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 DOCUMENT = json.loads((GOLDEN / "config_nonrotary.json").read_text("utf-8"))
 ARRAYS = np.load(GOLDEN / "config_nonrotary.npz")
 

@@ -6,15 +6,9 @@ import pytest
 
 from posenc_cli.configs.config import resolve
 from posenc_cli.errors import InvalidInput
+from tests.configs.test_config import LLAMA as OF_500000
 
-LLAMA = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 2,
-    "max_position_embeddings": 8192,
-    "rope_theta": 10_000.0,
-}
+LLAMA = {**OF_500000, "num_hidden_layers": 2, "rope_theta": 10_000.0}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048}
 AXES = "read for text only: the axes of images and video are left out"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,8 @@ from posenc_cli.configs import families
 from posenc_cli.configs.config import resolve
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics import exact
+from tests.gguf_files import GOLDEN
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 DOCUMENT = json.loads((GOLDEN / "config_rope.json").read_text("utf-8"))
 ARRAYS = np.load(GOLDEN / "config_rope.npz")
 CASES = {case["name"]: case for case in DOCUMENT["cases"]}

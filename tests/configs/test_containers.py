@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,8 @@ from posenc_cli.configs import families
 from posenc_cli.configs.config import resolve
 from posenc_cli.configs.nonrotary import FAMILIES
 from posenc_cli.errors import InvalidInput
+from tests.gguf_files import GOLDEN
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = {
     case["name"]: case
     for case in json.loads((GOLDEN / "config_containers.json").read_text("utf-8"))["cases"]

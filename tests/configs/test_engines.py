@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +13,8 @@ from posenc_cli.configs.engines.runtimes import RUNTIMES, UnknownReading
 from posenc_cli.configs.resolved import TRANSFORMERS
 from posenc_cli.errors import InvalidInput
 from tests import tolerances
+from tests.gguf_files import GOLDEN
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 FILES = sorted(GOLDEN.glob("engines*.json"))
 CASES = [case for file in FILES for case in json.loads(file.read_text("utf-8"))["cases"]]
 OF_ONE_POSITION = {"onnxruntime-genai"}

@@ -348,30 +348,12 @@ SLIDING = {
 
 
 def test_layers_that_see_everything_turn_where_their_architecture_says():
-    kinds = {
-        "maple": ["rope", "nope"],
-        "spark2_5": ["rope", "rope"],
-        "granite_swa": ["rope", "rope"],
-        "cohere2moe": ["rope", "nope"],
-    }
-    dense = {"leading_dense_block_count": ("uint32", 0)}
-    for name, schemes in kinds.items():
-        layers = read(of(name, **SLIDING, **dense)).layers
-        assert [group.scheme for group in layers] == schemes, name
-    leading = {"leading_dense_block_count": ("uint32", 2)}
-    layers = read(of("cohere2moe", **SLIDING, **leading)).layers
-    assert [group.scheme for group in layers] == ["rope", "rope"]
+    for leading, scheme in ((0, "nope"), (2, "rope")):
+        dense = {"leading_dense_block_count": ("uint32", leading)}
+        layers = read(of("cohere2moe", **SLIDING, **dense)).layers
+        assert [group.scheme for group in layers] == ["rope", scheme]
     layers = read(of("kimi-k3", attention__head_count_kv=("array of int32", [0, 4]))).layers
     assert [(group.scheme, group.layers) for group in layers] == [("nope", (1,))]
-
-
-def test_llama_4_without_chunks_leaves_its_last_layer_unturned_as_llama_cpp_does():
-    keys = {"block_count": ("uint32", 8), "attention__sliding_window": ("uint32", 0)}
-    layers = read(of("llama4", **keys)).layers
-    assert [(group.scheme, group.layers) for group in layers] == [
-        ("rope", tuple(range(7))),
-        ("nope", (7,)),
-    ]
 
 
 def test_tensors_that_llama_cpp_loads_in_vain_divide_nothing():

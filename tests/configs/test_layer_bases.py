@@ -85,16 +85,11 @@ def test_deepseek_v4_stretches_compressed_layers_alone_and_multiplies_nothing_by
     assert any("outputs are rotated back" in warning for warning in resolved.warnings)
 
 
-def test_compress_ratios_that_stand_for_no_layer_type_are_refused():
-    for ratios in ([0, 4], [0, 4, 7]):
-        with pytest.raises(InvalidInput, match="compress_ratios .*: must be a list of 0, 4, 128"):
-            resolve(
-                {
-                    "model_type": "deepseek_v4",
-                    "num_hidden_layers": 3,
-                    "compress_ratios": ratios,
-                }
-            )
+@pytest.mark.parametrize("ratios", [[0, 4], [0, 4, 7]])
+def test_compress_ratios_that_stand_for_no_layer_type_are_refused(ratios):
+    config = {"model_type": "deepseek_v4", "num_hidden_layers": 3, "compress_ratios": ratios}
+    with pytest.raises(InvalidInput, match="compress_ratios .*: must be a list of 0, 4, 128"):
+        resolve(config)
 
 
 def test_deepseek_v4_without_a_base_is_said_to_lack_that_and_not_its_rope():
@@ -111,11 +106,8 @@ def test_deepseek_v4s_two_objects_take_the_share_of_the_config_and_no_third_is_t
     objects = {"main": {}, "compress": {"rope_type": "linear", "factor": 2.0}}
     config = {"model_type": "deepseek_v4", "num_hidden_layers": 2, "qk_rope_head_dim": 32}
     layers = resolve({**config, "rope_theta": 5e4, "rope_parameters": objects}).layer()
-    assert (layers.scheme, layers.values()["dim"], layers.values()["base"]) == (
-        "rope-linear",
-        32,
-        5e4,
-    )
+    values = layers.values()
+    assert (layers.scheme, values["dim"], values["base"]) == ("rope-linear", 32, 5e4)
     more = {**objects, "sliding_attention": {}}
     with pytest.raises(InvalidInput, match="has only main and compress"):
         resolve({**config, "rope_parameters": more})

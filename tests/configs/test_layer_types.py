@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -13,8 +12,9 @@ from posenc_cli.configs.keys import FamilyKeys, Keys
 from posenc_cli.configs.layer_types import WITHOUT_ATTENTION, groups
 from posenc_cli.configs.resolved import Notes
 from posenc_cli.errors import InvalidInput
+from tests.gguf_files import GOLDEN
 
-DOCUMENT = json.loads((Path(__file__).parents[1] / "golden" / "layer_types.json").read_text())
+DOCUMENT = json.loads((GOLDEN / "layer_types.json").read_text())
 MODEL_TYPES = sorted({case["model_type"] for case in DOCUMENT["cases"]})
 
 

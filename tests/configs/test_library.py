@@ -14,8 +14,7 @@ from posenc_cli.configs.config import resolve
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics import exact
 from tests import tolerances
-
-GOLDEN = Path(__file__).parents[1] / "golden"
+from tests.gguf_files import GOLDEN
 
 
 @pytest.mark.parametrize("name", library.names())

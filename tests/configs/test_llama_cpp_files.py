@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +15,8 @@ from posenc_cli.configs.engines.runtimes import RUNTIMES, UnknownReading
 from posenc_cli.configs.gguf.gguf_architectures import FACTOR_TENSORS, OF_MODEL_TYPES, WITHOUT_BASE
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.gguf import read_gguf
+from tests.gguf_files import GOLDEN
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = json.loads((GOLDEN / "llama_cpp_files.json").read_text("utf-8"))["cases"]
 CONVERTED = json.loads((GOLDEN / "llama_cpp_converter.json").read_text("utf-8"))["cases"]
 AT_REST = 1e-25  # radians a position: divisors of 1e30 stand for pairs that do not turn
@@ -32,11 +31,13 @@ def files():
         return {name: array.tobytes() for name, array in stored.items()}
 
 
+def header_of(content):
+    stream = io.BytesIO(content)
+    return read_gguf(stream, name="model.gguf", size=len(content), asked=FACTOR_TENSORS)
+
+
 def of_file(content):
-    header = read_gguf(
-        io.BytesIO(content), name="model.gguf", size=len(content), asked=FACTOR_TENSORS
-    )
-    return resolve(header).layers
+    return resolve(header_of(content)).layers
 
 
 def turning(layers, number, length):
@@ -161,8 +162,7 @@ def test_the_architecture_of_each_file_is_one_that_is_known_of_its_model_type(fi
     found = {}
     for case in CASES:
         if case["name"] in files:
-            header = read_gguf(io.BytesIO(files[case["name"]]), name="m.gguf", size=1 << 20)
-            kind = header.metadata["general.architecture"].value
+            kind = header_of(files[case["name"]]).metadata["general.architecture"].value
             found.setdefault(case["config"]["model_type"], set()).add(kind)
     known = {kind: OF_MODEL_TYPES[kind] for kind in found.keys() & OF_MODEL_TYPES.keys()}
     assert all(found[kind] <= {*names} for kind, names in known.items())
@@ -172,10 +172,7 @@ def test_the_architecture_of_each_file_is_one_that_is_known_of_its_model_type(fi
 @pytest.mark.long
 def test_a_file_without_a_base_is_no_doubt_where_the_converter_never_writes_one(files):
     stated, doubted = {}, set()
-    for content in files.values():
-        header = read_gguf(
-            io.BytesIO(content), name="m.gguf", size=len(content), asked=FACTOR_TENSORS
-        )
+    for header in map(header_of, files.values()):
         kind = header.metadata["general.architecture"].value
         stated.setdefault(kind, set()).add(f"{kind}.rope.freq_base" in header.metadata)
         if f"{kind}.rope.freq_base" in resolve(header).defaulted:

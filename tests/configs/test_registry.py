@@ -67,27 +67,24 @@ WITHOUT = [name for name, case in CASES.items() if case.get("attends") is False]
 
 @pytest.mark.parametrize("model_type", sorted(REFUSED.keys() & set(WITHOUT)))
 def test_no_module_that_attends_is_in_a_model_that_is_said_to_have_no_attention(model_type):
-    because = refusals()[model_type]["because"]
-    assert any(
-        words in because for words in ("no attention", "adds no positions", "recurrent head")
-    )
+    because = REFUSED[model_type]["because"]
+    said = ("no attention", "adds no positions", "recurrent head")
+    assert any(words in because for words in said)
 
 
 @pytest.mark.parametrize(
-    "model_type",
-    [name for name, refusal in refusals().items() if refusal["because"] == "has no attention"],
+    "model_type", [name for name, row in REFUSED.items() if row["because"] == "has no attention"]
 )
 def test_a_model_that_attends_is_not_said_to_have_no_attention(model_type):
     # What RWKV calls attention is a recurrence.
     assert CASES[model_type].get("attends") is not True or model_type == "rwkv"
 
 
+TABLES = {**nonrotary.FAMILIES, **vision.FAMILIES}
 LEARNED = sorted(
     name
-    for name in CASES
-    if {**nonrotary.FAMILIES, **vision.FAMILIES}.get(name) is not None
-    and {**nonrotary.FAMILIES, **vision.FAMILIES}[name].read == "learned"
-    and CASES[name].get("tables")
+    for name, family in TABLES.items()
+    if family.read == "learned" and CASES.get(name, {}).get("tables")
 )
 
 
@@ -100,8 +97,7 @@ def test_a_learned_table_has_the_rows_and_columns_that_transformers_makes(model_
 
 
 @pytest.mark.parametrize(
-    "model_type",
-    sorted(name for name, row in nonrotary.FAMILIES.items() if row.read == "nope"),
+    "model_type", sorted(name for name, row in nonrotary.FAMILIES.items() if row.read == "nope")
 )
 def test_models_without_positions_hold_nothing_that_is_called_by_them(model_type):
     assert CASES[model_type] == {"model_type": model_type, "attends": True, "tables": {}}

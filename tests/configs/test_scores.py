@@ -147,20 +147,6 @@ def test_gpt_neos_local_layers_have_a_window():
     assert only.unread == ()
 
 
-@pytest.mark.parametrize("key", ["sliding_window", "window_size", "local_window"])
-def test_a_window_that_nothing_reads_is_told(key):
-    llama = {"model_type": "llama", "num_hidden_layers": 2}
-    assert resolve({**llama, key: 512}).unread == (key,)
-    assert resolve({**llama, key: None}).unread == ()
-    assert resolve({**llama, key: 512, "use_sliding_window": False}).unread == ()
-
-
-def test_a_window_as_long_as_the_context_leaves_nothing_out():
-    llama = {"model_type": "llama", "num_hidden_layers": 2, "max_position_embeddings": 4096}
-    assert resolve({**llama, "sliding_window": 4095}).unread == ("sliding_window",)
-    assert resolve({**llama, "sliding_window": 4096}).unread == ()
-
-
 @pytest.mark.parametrize(
     ("config", "layer_type", "window"),
     [

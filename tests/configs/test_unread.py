@@ -26,6 +26,14 @@ PHI = {
     "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 64, "long_factor": [2.0] * 64},
 }
 YARN = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 4096}
+GEMMA2 = {"model_type": "gemma2", "hidden_size": 64, "num_attention_heads": 2, "head_dim": 32}
+GEMMA2 |= {"num_hidden_layers": 2, "sliding_window": 4096, "rope_theta": 1e4}
+KIMI = {"model_type": "kimi_linear", "hidden_size": 512, "num_hidden_layers": 4}
+ZAMBA = {"model_type": "zamba2", "layers_block_type": ["hybrid"], "hidden_size": 512}
+ZAMBA |= {"num_attention_heads": 8}
+SLIDING_QWEN = {"model_type": "qwen2", "num_hidden_layers": 8, "hidden_size": 512}
+SLIDING_QWEN |= {"num_attention_heads": 8, "rope_theta": 1e4}
+SLIDING_QWEN |= {"layer_types": (["sliding_attention"] * 3 + ["full_attention"]) * 2}
 
 
 @pytest.mark.parametrize(
@@ -62,6 +70,18 @@ YARN = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 
         ({"model_type": "bert", "hidden_size": 8}, "use_rotary", False, True),
         ({**LLAMA, "rope_scaling": YARN}, "attention_factor", 0.1 * 0.6931471805599453 + 1, 2.0),
         (GEMMA, "swa_rope_theta", 1e4, 1e5),
+        # As published files state it beside sliding_window
+        (GEMMA2, "sliding_window_size", 4096, 512),
+        # KimiMLAAttention of transformers rotates nothing, whatever it says
+        (KIMI, "mla_use_nope", True, False),
+        # Zamba2Config sets max_position_embeddings to 16384 for it
+        ({**ZAMBA, "use_mem_rope": True}, "use_long_context", False, True),
+        ({**ZAMBA, "use_mem_rope": False}, "use_long_context", False, True),
+        # Lists of layers that tell the same ones apart as layer_types
+        (SLIDING_QWEN, "sliding_window_pattern", 4, 3),
+        (SLIDING_QWEN, "sliding_window_pattern", "LLLG", "LG"),
+        (SLIDING_QWEN, "attn_layer_pattern", [1, 1, 1, 0] * 2, [1, 1, 0, 0] * 2),
+        (SLIDING_QWEN, "hybrid_layer_ids", [3, 7], [0, 7]),
     ],
 )  # fmt: skip
 def test_a_key_that_says_what_is_so_anyway_is_no_finding(config, key, agreeing, other):
@@ -84,6 +104,8 @@ def test_a_key_that_says_what_is_so_anyway_is_no_finding(config, key, agreeing, 
         (YARN, "extrapolation_factor", 1.0, 0.5),
         (YARN, "max_position_embeddings", 8192, 4096),
         ({"rope_type": "dynamic", "factor": 4.0}, "finetuned", None, True),
+        # transformers' _compute_dynamic_ntk_parameters reads max_position_embeddings alone
+        ({"rope_type": "dynamic", "factor": 2.0}, "original_max_position_embeddings", 8192, 4096),
     ],
 )  # fmt: skip
 def test_within_a_rope_object_too(scaling, key, agreeing, other):
@@ -113,44 +135,67 @@ def test_what_speaks_of_sliding_layers_says_nothing_where_none_slides():
     assert "rope_local_base_freq" in resolve(unknown).unread  # whose layers are not told apart
 
 
-@pytest.mark.parametrize(("alibi", "unread"), [(False, ()), (True, ("alibi_bias_max", "alibi"))])
-def test_the_largest_bias_of_alibi_says_nothing_without_alibi(alibi, unread):
-    """GSAI-ML/LLaDA-8B-Instruct has both, of the code that it began as."""
-    found = resolve({**LLAMA, "alibi_bias_max": 8.0, "alibi": alibi}).unread
-    assert sorted(found) == sorted(unread)
-
-
-def test_whether_yarn_was_trained_with_is_no_finding():
-    """FlashYaRNRotaryEmbedding of modeling_llama_together_yarn.py reads finetuned if dynamic."""
-    assert resolve({**LLAMA, "rope_scaling": {**YARN, "finetuned": True}}).unread == ()
-
-
-def test_a_nested_truncate_that_says_what_is_done_is_no_finding():
-    full = {**YARN, "rope_theta": 1e6, "truncate": True}
-    rope = {**GEMMA["rope_parameters"], "full_attention": full}
-    assert resolve({**GEMMA, "rope_parameters": rope}).unread == ()
+UNKNOWN = {**LLAMA, "model_type": "my_model"}
+LLAVA = {"model_type": "llava", "text_config": {**LLAMA, "rope_scaling": YARN}}
+LLADA = {**LLAMA, "alibi_bias_max": 8.0}
+NOPE = {"model_type": "granitemoehybrid", "position_embedding_type": "nope"}
+TRUNCATED = {"full_attention": {**YARN, "rope_theta": 1e6, "truncate": True}}
 
 
 @pytest.mark.parametrize(
-    "outer",
+    ("config", "unread"),
     [
-        {"rope_theta": 500000},
-        {"rope_scaling": {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 4096}},
-        {"rope_theta": 500000.0, "partial_rotary_factor": 1.0},
+        # GSAI-ML/LLaDA-8B-Instruct has both, of the code that it began as
+        ({**LLADA, "alibi": False}, []),
+        ({**LLADA, "alibi": True}, ["alibi", "alibi_bias_max"]),
+        # FlashYaRNRotaryEmbedding of modeling_llama_together_yarn.py reads finetuned if dynamic
+        ({**LLAMA, "rope_scaling": {**YARN, "finetuned": True}}, []),
+        # what is done anyway
+        ({**GEMMA, "rope_parameters": {**GEMMA["rope_parameters"], **TRUNCATED}}, []),
+        # keys that are stated twice, with one value and with two
+        ({**LLAVA, "rope_theta": 500000}, []),
+        ({**LLAVA, "rope_scaling": {**YARN, "type": "yarn"}}, []),
+        ({**LLAVA, "rope_theta": 500000.0, "partial_rotary_factor": 1.0}, []),
+        ({**LLAVA, "rope_theta": 10000}, ["rope_theta"]),
+        ({**LLAVA, "rope_scaling": {**YARN, "factor": 4.0}}, ["rope_scaling"]),
+        # a number where others have a flag
+        ({**LLAMA, "rope": 1000}, ["rope"]),
+        # what single layers have, of a type that is unknown
+        ({**UNKNOWN, "hybrid_layer_pattern": [0, 1]}, ["hybrid_layer_pattern"]),
+        ({**UNKNOWN, "swa_rope_theta": 1e5}, ["swa_rope_theta"]),
+        ({**UNKNOWN, "layer_kinds": [0, 1]}, ["layer_kinds"]),
+        # what has nothing to do with positions
+        ({**UNKNOWN, "layer_norm_eps": 1e-5}, []),
+        ({**UNKNOWN, "layer_num": 12, "layer_init_scale": 0.1, "layerdrop": 0.1}, []),
+        ({**UNKNOWN, "swa_num_attention_heads": 8, "hybrid_block_size": None}, []),
+        ({**UNKNOWN, "activation_sparsity_pattern": [0.5]}, []),
+        # Ling 2.0 as published: max_window_layers, and no sliding_window
+        ({**LLAMA, "max_window_layers": 2}, []),
+        (
+            {**LLAMA, "max_window_layers": 2, "sliding_window": 128},
+            ["max_window_layers", "sliding_window"],
+        ),
+        # a window that nothing reads, unless it is as long as the context
+        *(
+            ({**LLAMA, key: 512}, [key])
+            for key in ("sliding_window", "window_size", "local_window")
+        ),
+        ({**LLAMA, "sliding_window": None, "window_size": None, "local_window": None}, []),
+        ({**LLAMA, "sliding_window": 512, "use_sliding_window": False}, []),
+        ({**LLAMA, "sliding_window": 8191}, ["sliding_window"]),
+        ({**LLAMA, "sliding_window": 8192}, []),
+        # Granite 4 as published: its layers do not rotate, and its base says nothing
+        ({**NOPE, "rope_theta": 10000}, []),
+        ({**NOPE, "rope_scaling": YARN}, ["rope_scaling"]),
+        # original_impl of RotaryEmbedding in modeling_chatglm.py
+        ({"model_type": "chatglm", "seq_length": 8192, "original_rope": True}, []),
+        ({**LLAMA, "original_rope": True}, ["original_rope"]),
     ],
 )
-def test_a_key_stated_twice_with_one_value_is_no_finding(outer):
-    text = {**LLAMA, "rope_scaling": YARN}
-    assert resolve({"model_type": "llava", "text_config": text, **outer}).unread == ()
-
-
-@pytest.mark.parametrize(
-    "outer", [{"rope_theta": 10000}, {"rope_scaling": {**YARN, "factor": 4.0}}]
-)
-def test_a_key_stated_twice_with_two_values_is_one(outer):
-    text = {**LLAMA, "rope_scaling": YARN}
-    resolved = resolve({"model_type": "llava", "text_config": text, **outer})
-    assert resolved.unread == tuple(outer)
+def test_keys_are_told_where_what_they_say_is_not_so(config, unread):
+    found = resolve(config)
+    assert sorted(found.unread) == unread
+    assert all(any(key in each for each in found.warnings) for key in unread)
 
 
 NOMIC = {
@@ -233,29 +278,6 @@ def test_a_scale_of_queries_is_claimed_only_of_models_that_have_it():
     assert ministral.layer().derived["temperature_scale"].value == 0.1
 
 
-def test_a_number_where_others_have_a_flag_is_only_not_read():
-    resolved = resolve({**LLAMA, "rope": 1000})
-    assert resolved.unread == ("rope",)
-    assert resolved.warnings == ("nothing read rope",)
-
-
-@pytest.mark.parametrize(
-    ("key", "agreeing", "other"),
-    [
-        ("sliding_window_pattern", 4, 3),
-        ("sliding_window_pattern", "LLLG", "LG"),
-        ("attn_layer_pattern", [1, 1, 1, 0] * 2, [1, 1, 0, 0] * 2),
-        ("hybrid_layer_ids", [3, 7], [0, 7]),
-    ],
-)
-def test_a_list_of_layers_that_tells_the_same_ones_apart_is_no_finding(key, agreeing, other):
-    types = ["sliding_attention"] * 3 + ["full_attention"]
-    config = {"model_type": "qwen2", "num_hidden_layers": 8, "layer_types": types * 2}
-    config |= {"hidden_size": 512, "num_attention_heads": 8, "rope_theta": 1e4}
-    assert resolve({**config, key: agreeing}).unread == ()
-    assert resolve({**config, key: other}).unread == (key,)
-
-
 def _hybrid(model_type, cycle, **keys):
     sizes = {"hidden_size": 512, "num_attention_heads": 8, "num_hidden_layers": 8}
     sizes |= {"head_dim": 64, "qk_rope_head_dim": 64, "qk_nope_head_dim": 64}
@@ -307,27 +329,10 @@ def test_the_group_size_of_bailing_hybrid_says_which_layers_have_attention():
     assert resolve({**config, "layer_group_size": 4}).layer().layers == (3, 7)
 
 
-def test_a_flag_of_models_without_positions_that_says_otherwise_is_doubtful():
-    """KimiMLAAttention of transformers rotates nothing, whatever mla_use_nope says."""
-    kimi = {"model_type": "kimi_linear", "hidden_size": 512, "num_hidden_layers": 4}
-    assert resolve({**kimi, "mla_use_nope": True}).unread == ()
-    assert resolve({**kimi, "mla_use_nope": False}).unread == ("mla_use_nope",)
-
-
-@pytest.mark.parametrize("use_mem_rope", [True, False])
-def test_the_long_context_of_zamba_2_is_not_read(use_mem_rope):
-    """Zamba2Config sets max_position_embeddings to 16384 for use_long_context."""
-    zamba = {"model_type": "zamba2", "layers_block_type": ["hybrid"], "hidden_size": 512}
-    zamba |= {"num_attention_heads": 8, "use_mem_rope": use_mem_rope}
-    assert resolve({**zamba, "use_long_context": False}).unread == ()
-    assert resolve({**zamba, "use_long_context": True}).unread == ("use_long_context",)
-
-
 @pytest.mark.parametrize("key", ["model_max_length", "max_position_embeddings"])
 def test_kimi_linear_has_two_names_for_its_context(key):
     """They are one key of KimiLinearConfig, by its attribute_map."""
-    kimi = {"model_type": "kimi_linear", "hidden_size": 512, "num_hidden_layers": 4}
-    context = resolve({**kimi, key: 131072}).layer().derived["context"]
+    context = resolve({**KIMI, key: 131072}).layer().derived["context"]
     assert (context.value, context.source) == (131072, key)
 
 
@@ -341,45 +346,6 @@ def test_the_initial_context_length_of_gpt_oss_is_its_original_context():
     other = resolve({**config, "initial_context_length": 8192})
     assert other.unread == ("initial_context_length",)
     assert "the original context here is 4096" in other.headlines[0]
-
-
-@pytest.mark.parametrize("key", ["hybrid_layer_pattern", "swa_rope_theta", "layer_kinds"])
-def test_what_single_layers_have_is_unread_of_a_type_that_is_unknown(key):
-    config = {**LLAMA, "model_type": "my_model", key: [0, 1] if "theta" not in key else 1e5}
-    assert resolve(config).unread == (key,)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("layer_norm_eps", 1e-5), ("layer_num", 12), ("layer_init_scale", 0.1),
-     ("layerdrop", 0.1), ("swa_num_attention_heads", 8),
-     ("hybrid_block_size", None), ("activation_sparsity_pattern", [0.5])],
-)  # fmt: skip
-def test_keys_that_have_nothing_to_do_with_positions_are_no_finding(key, value):
-    assert resolve({**LLAMA, "model_type": "my_model", key: value}).unread == ()
-
-
-def test_where_windows_begin_says_nothing_without_a_window():
-    """Ling 2.0 as published: max_window_layers, and no sliding_window."""
-    assert resolve({**LLAMA, "max_window_layers": 2}).unread == ()
-    windows = {"max_window_layers": 2, "sliding_window": 128}
-    assert resolve({**LLAMA, **windows}).unread == ("max_window_layers", "sliding_window")
-
-
-def test_a_plain_base_of_layers_without_positions_is_no_finding():
-    """Granite 4 as published: its layers do not rotate, and its base says nothing."""
-    nope = {"model_type": "granitemoehybrid", "position_embedding_type": "nope"}
-    assert resolve({**nope, "rope_theta": 10000}).unread == ()
-    assert resolve({**nope, "rope_scaling": YARN}).unread == ("rope_scaling",)
-
-
-@pytest.mark.parametrize(("original", "unread"), [(4096, True), (8192, False)])
-def test_an_original_length_that_dynamic_ntk_does_not_read_is_told(original, unread):
-    """transformers' _compute_dynamic_ntk_parameters reads max_position_embeddings alone."""
-    rope = {"rope_type": "dynamic", "factor": 2.0, "original_max_position_embeddings": original}
-    found = resolve({**LLAMA, "max_position_embeddings": 8192, "rope_scaling": rope})
-    path = "rope_scaling.original_max_position_embeddings"
-    assert found.unread == ((path,) if unread else ())
 
 
 SIZES = {"hidden_size": 512, "num_attention_heads": 8, "num_hidden_layers": 6}
@@ -464,18 +430,3 @@ def test_the_text_model_of_exaone_4_5_is_exaone_4():
 def test_a_constant_that_bloom_adds_to_every_bias_cancels_in_the_softmax():
     bloom = {"model_type": "bloom", "n_head": 16, "hidden_size": 1024, "offset_alibi": 100}
     assert (resolve(bloom).unread, resolve(bloom).warnings) == ((), ())
-
-
-def test_published_files_state_the_window_of_gemma_2_twice():
-    gemma = {"model_type": "gemma2", "hidden_size": 64, "num_attention_heads": 2, "head_dim": 32}
-    gemma |= {"num_hidden_layers": 2, "sliding_window": 4096, "rope_theta": 1e4}
-    assert resolve({**gemma, "sliding_window_size": 4096}).unread == ()
-    assert resolve({**gemma, "sliding_window_size": 512}).unread == ("sliding_window_size",)
-
-
-def test_chatglm_keeps_original_rope_and_does_not_use_it():
-    """``original_impl`` of RotaryEmbedding in its modeling_chatglm.py."""
-    chatglm = {"model_type": "chatglm", "seq_length": 8192, "original_rope": True}
-    assert resolve(chatglm).unread == ()
-    llama = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 2}
-    assert "original_rope" in resolve({**llama, "original_rope": True}).unread

@@ -27,17 +27,7 @@ from tests.contracts.test_schemes import SMALL, every_scheme
 from tests.matrices import matrix
 from tests.numerics import oracle
 
-TRAPS = [
-    decimal.Clamped,
-    decimal.DivisionByZero,
-    decimal.FloatOperation,
-    decimal.Inexact,
-    decimal.InvalidOperation,
-    decimal.Overflow,
-    decimal.Rounded,
-    decimal.Subnormal,
-    decimal.Underflow,
-]
+TRAPS = [*decimal.getcontext().flags]
 HOSTILE = {
     "one digit": Context(prec=1, rounding=decimal.ROUND_UP),
     "every trap": Context(prec=28, traps=TRAPS),

@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 PACKAGE = Path(__file__).parents[2] / "posenc_cli"
+
+
+def by_module(find: Callable[[ast.Module], Iterable[str]]) -> dict[str, list[str]]:
+    """The names that are found in each module, by its path."""
+    return {
+        path.relative_to(PACKAGE).as_posix(): [*find(ast.parse(path.read_text("utf-8")))]
+        for path in PACKAGE.rglob("*.py")
+    }
 
 
 def types_defined(tree: ast.Module) -> Iterator[str]:
@@ -33,9 +41,9 @@ def types_defined(tree: ast.Module) -> Iterator[str]:
 @pytest.mark.long
 def test_no_two_classes_or_types_share_a_name() -> None:
     defined = defaultdict(set)
-    for path in PACKAGE.rglob("*.py"):
-        for name in types_defined(ast.parse(path.read_text("utf-8"))):
-            defined[name.lstrip("_")].add(path.relative_to(PACKAGE).as_posix())
+    for path, names in by_module(types_defined).items():
+        for name in names:
+            defined[name.lstrip("_")].add(path)
     assert len(defined) > 200
     assert {name: sorted(paths) for name, paths in defined.items() if len(paths) > 1} == {}
 
@@ -58,8 +66,7 @@ def assigned_twice(tree: ast.Module) -> list[str]:
 
 @pytest.mark.long
 def test_no_module_gives_one_constant_two_values() -> None:
-    twice = {p.name: assigned_twice(ast.parse(p.read_text("utf-8"))) for p in PACKAGE.rglob("*.py")}
-    assert {name: names for name, names in twice.items() if names} == {}
+    assert {path: names for path, names in by_module(assigned_twice).items() if names} == {}
 
 
 NOUNS = ("A", "An", "All", "As", "Each", "Every", "How", "If", "One", "Some", "That", "The")
@@ -91,10 +98,4 @@ def described_as_things(tree: ast.Module) -> list[str]:
 
 @pytest.mark.long
 def test_docstrings_of_functions_say_what_the_functions_do() -> None:
-    found = {
-        path.relative_to(PACKAGE).as_posix(): described_as_things(
-            ast.parse(path.read_text("utf-8"))
-        )
-        for path in PACKAGE.rglob("*.py")
-    }
-    assert {path: names for path, names in found.items() if names} == {}
+    assert {path: names for path, names in by_module(described_as_things).items() if names} == {}

@@ -15,11 +15,7 @@ from posenc_cli.numerics.rounding import narrow, widen
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 mpmath = pytest.importorskip("mpmath", reason="mpmath is not installed")
 
-KINDS = {
-    "float64": np.float64,
-    "float32": np.float32,
-    "float16": np.float16,
-}
+KINDS = {name: getattr(np, name) for name in ("float64", "float32", "float16")}
 DIM = 8
 
 

@@ -20,6 +20,7 @@ from posenc_cli.numerics.placements import Placement
 from posenc_cli.numerics.rounding import round_exact
 from posenc_cli.records import replace
 from tests.examples import examples
+from tests.formulas.test_peers import turned
 from tests.matrices import matrix
 
 every_dtype = pytest.mark.parametrize("dtype", sorted(REAL_DTYPES))
@@ -191,13 +192,11 @@ def test_tables_turn_as_torchscale_does(length, offset, golden):
     x = arrays[f"x_{name}"]
     where = f"{offset}:{offset + length}"
     for side, direction in (("query", "up"), ("key", "down")):
-        cos, sin = (
+        tables = (
             matrix("xpos", where, dim=32, side=side, seq_len=offset + length, table=table)
             for table in ("cos-full", "sin-full")
         )
-        turned = np.empty_like(x)
-        turned[..., 0::2], turned[..., 1::2] = -x[..., 1::2], x[..., 0::2]
-        ours = x * cos + turned * sin
+        ours = turned(x, *tables, "interleaved")
         assert np.abs(ours - arrays[f"{direction}_{name}"]).max() <= case["tolerance"]["atol"]
 
 

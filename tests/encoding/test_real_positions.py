@@ -199,28 +199,27 @@ def file_of(tmp_path):
     return write
 
 
-def test_coordinates_of_dinov3_in_training_turn_as_its_module_does(golden, file_of):
+@pytest.mark.parametrize(
+    ("name", "scheme", "given"),
+    [
+        ("dinov3", "rope-axial", {"convention": "dinov3", "dim": 64}),  # in training
+        (
+            "omni",
+            "mrope",
+            {"base": 1e6, "layout": "half", "interleaved": True, "sections": "24,20,20"},
+        ),
+    ],
+)
+def test_fractional_coordinates_turn_as_the_model_does(name, scheme, given, golden, file_of):
     _, arrays = golden("coordinates_real")
-    places = arrays["dinov3_coordinates"]
-    given = {"convention": "dinov3", "dim": 64, "axes": file_of(places), "dtype": "float64"}
+    places = arrays[f"{name}_coordinates"]
+    assert (places != np.rint(places)).any()
+    turn = np.abs(places).max() * (2 * np.pi if name == "dinov3" else 1)
     for function in ("cos", "sin"):
-        ours = matrix("rope-axial", None, table=f"{function}-full", **given)
-        angle = 2 * np.pi * np.abs(places).max()
-        allowed = tolerances.TABLE + tolerances.ANGLE * angle
-        assert np.abs(ours - arrays[f"dinov3_{function}"]).max() <= allowed
-
-
-def test_times_of_qwen3_omni_turn_as_its_module_does(golden, file_of):
-    _, arrays = golden("coordinates_real")
-    places = arrays["omni_coordinates"]
-    assert (places[0] != np.rint(places[0])).any()
-    given = {"base": 1e6, "layout": "half", "interleaved": True, "sections": "24,20,20"}
-    for function in ("cos", "sin"):
-        ours = matrix(
-            "mrope", None, table=f"{function}-full", axes=file_of(places), dtype="float64", **given
-        )
-        allowed = tolerances.TABLE + tolerances.ANGLE * np.abs(places).max()
-        assert np.abs(ours - arrays[f"omni_{function}"]).max() <= allowed
+        asked = {"table": f"{function}-full", "axes": file_of(places), "dtype": "float64"}
+        ours = matrix(scheme, None, **asked, **given)
+        allowed = tolerances.TABLE + tolerances.ANGLE * turn
+        assert np.abs(ours - arrays[f"{name}_{function}"]).max() <= allowed
 
 
 @pytest.mark.parametrize("convention", ["pixtral", "dinov3", "gemma4", "llama4", "wan", "liere"])

@@ -50,19 +50,18 @@ def test_an_offset_is_the_row_of_position_0(weights, positions, extend, rows):
     assert (ours == np.arange(12).reshape(4, 3)[rows]).all()
 
 
-def test_rows_before_position_0_are_none_that_positions_may_have(weights):
-    with pytest.raises(InvalidInput, match="the table has 4 rows, 2 of them before it"):
-        matrix("learned", "0:3", weights=weights, offset=2)
-
-
-def test_a_weights_file_of_another_shape_is_refused_with_both_shapes(weights):
-    with pytest.raises(InvalidInput, match=r"is 4×3, but .* = 4×5"):
-        request("learned", "0:4", weights=weights, dim=5)
-
-
-def test_an_even_table_of_clipped_offsets_is_refused(weights):
-    with pytest.raises(InvalidInput, match=r"has 4 rows; t5-clipped needs \(2·max_distance \+ 1"):
-        request("t5-clipped", "0:4", weights=weights)
+@pytest.mark.parametrize(
+    ("scheme", "positions", "given", "message"),
+    [
+        ("learned", "0:3", {"offset": 2}, "the table has 4 rows, 2 of them before it"),
+        ("learned", "0:4", {"dim": 5}, r"is 4×3, but .* = 4×5"),
+        ("learned", "0:5", {}, r"position 4 is past the last .*: the table has 4 rows"),
+        ("t5-clipped", "0:4", {}, r"has 4 rows; t5-clipped needs \(2·max_distance \+ 1"),
+    ],
+)
+def test_what_a_weights_file_does_not_hold_is_refused(scheme, positions, given, message, weights):
+    with pytest.raises(InvalidInput, match=message):
+        request(scheme, positions, weights=weights, **given).plan().matrix()
 
 
 @pytest.mark.parametrize(
@@ -78,11 +77,6 @@ def test_weights_that_are_no_finite_real_matrix_are_refused(array, message, tmp_
     np.save(tmp_path / "w.npy", array)
     with pytest.raises(InvalidInput, match=message):
         request("learned", "0:1", weights=str(tmp_path / "w.npy"))
-
-
-def test_a_position_past_the_table_is_refused_unless_extended(weights):
-    with pytest.raises(InvalidInput, match=r"position 4 is past the last .*: the table has 4 rows"):
-        request("learned", "0:5", weights=weights).plan().matrix()
 
 
 def test_random_goes_on_with_drawn_rows(weights):

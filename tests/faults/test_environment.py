@@ -22,15 +22,27 @@ PLOT = ["curve", "-s", "rope", "-l", "16", "--dims", "0:5"]
 """Five curves without colours, which only lines of characters tell apart."""
 
 
-def shell(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(
+    *command: str, folder: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["sh", "-c", command],
+        command,
         cwd=folder,
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
         timeout=PATIENCE,
     )
+
+
+def shell(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return run("sh", "-c", command, folder=folder, **environment)
+
+
+def python(
+    code: str, *arguments: str, folder: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    return run(sys.executable, "-c", code, *arguments, folder=folder, **environment)
 
 
 @pytest.mark.sweep(9)
@@ -101,14 +113,8 @@ entry_point()
 
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("filters", ["default", "error", ""])
-def test_warnings_of_python_reach_no_user(filters, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", WARNING, *SMALL, "-q"],
-        env={**os.environ, "PYTHONWARNINGS": filters},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+def test_warnings_of_python_reach_no_user(filters):
+    done = python(WARNING, *SMALL, "-q", PYTHONWARNINGS=filters)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -144,14 +150,7 @@ def check_unavailable(done: subprocess.CompletedProcess[str], package: str, fold
     ],
 )
 def test_a_dependency_that_is_missing_is_status_3_by_name(package, arguments, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", ABSENT, package, *arguments],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
-    check_unavailable(done, package, tmp_path)
+    check_unavailable(python(ABSENT, package, *arguments, folder=tmp_path), package, tmp_path)
 
 
 @pytest.mark.sweep(3)
@@ -170,14 +169,9 @@ def test_a_dependency_that_does_not_load_is_status_3_by_name(package, content, a
     check_unavailable(done, package, tmp_path)
 
 
-def test_tables_need_no_rich(tmp_path, call):
+def test_tables_need_no_rich(call):
     """It draws progress bars on terminals alone."""
-    done = subprocess.run(
-        [sys.executable, "-c", ABSENT, "rich", "schemes"],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+    done = python(ABSENT, "rich", "schemes")
     assert (done.returncode, done.stdout) == call("schemes")[:2]
 
 

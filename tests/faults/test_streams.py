@@ -19,14 +19,14 @@ import pytest
 from posenc_cli.cli.help import known_answers
 from tests.cli.test_imported import TYPER
 from tests.faults.test_environment import shell
+from tests.faults.test_signals import SLOW, bytes_of_temporaries
+from tests.faults.test_signals import posenc as started
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER, peak
 from tests.processes import PATIENCE, UNMEASURED, await_that, spawn
 
 POSENC = [sys.executable, "-m", "posenc_cli"]
 SMALL = ["generate", "-s", "rope", "-l", "100"]
 LARGE = ["generate", "-s", "rope", "-l", "4000000", "-d", "128"]
-SLOW = ["generate", "-s", "learned", "-l", "4000000", "-d", "512", "--set", "extend=random"]
-"""Draws for half a minute, so that a signal always comes in the middle."""
 
 every_output = pytest.mark.parametrize(
     "arguments",
@@ -181,12 +181,8 @@ def test_a_signal_while_writing_leaves_the_old_file_and_nothing_else(
 ):
     target = tmp_path / f"table.{suffix}"
     target.write_bytes(b"old")
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    asked = [*POSENC, *SLOW, "--out", target.name]
-    with spawn(asked, cwd=tmp_path, env=UNMEASURED, **pipes) as process:
-        await_that(
-            lambda: any(each.stat().st_size > 10**5 for each in tmp_path.glob(".posenc-*")), process
-        )
+    with started(*SLOW, "--out", target.name, folder=tmp_path) as process:
+        await_that(lambda: bytes_of_temporaries(tmp_path) > 10**5, process)
         process.send_signal(number)
         out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out, err) == (status, "", "")

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc_cli import catalogue
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.alibi import exact_slopes
 from posenc_cli.numerics.dtypes import REAL_DTYPES
@@ -93,11 +92,6 @@ def test_nope_is_zero():
     assert not matrix("nope", "0:9").any()
 
 
-def test_normalized_refuses_the_one_length_that_float64_lacks():
-    with pytest.raises(InvalidInput, match=r"exact up to 2\^53"):
-        request("normalized", str(2**53))
-
-
 @pytest.mark.long
 @pytest.mark.sweep(7)
 @pytest.mark.parametrize("heads", range(1, 129))
@@ -135,22 +129,6 @@ def test_t5_clipped_shares_rows_past_its_largest_distance():
             origin = (0, near) if near >= 0 else (-near, 0)
             assert (bias[:, i, j] == bias[:, *origin]).all()
     assert len(np.unique(bias[0])) == 7
-
-
-def test_tensor2tensor_spacing_ends_exactly_at_the_inverse_base():
-    """The last frequency of the ladder is 1/base; Vaswani's stops short of it."""
-    table = matrix("sinusoidal", "1", dim=512, spacing="tensor2tensor", dtype="float64")
-    assert table[0, 510] == pytest.approx(math.sin(1e-4), rel=1e-15)
-    vaswani = matrix("sinusoidal", "1", dim=512, dtype="float64")
-    assert vaswani[0, 510] == pytest.approx(math.sin(1.0366e-4), rel=1e-4)
-
-
-@pytest.mark.parametrize(
-    "given", [{"dim": 7}, {"dim": 1}, {"dim": 8, "partial": 0.4}, {"dim": 64, "partial": 0.01}]
-)
-def test_rope_refuses_what_leaves_no_whole_pairs(given):
-    with pytest.raises(InvalidInput, match="rotate pairs of dimensions"):
-        catalogue.find("rope").bind(given)
 
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])

@@ -9,12 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli.encoding import scores
-from posenc_cli.errors import InvalidInput
-from posenc_cli.formulas.kernels import kerple_log, kerple_power
 from posenc_cli.numerics import bounded
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from tests.encoding.test_growing import rounded
-from tests.matrices import matrix, request
+from tests.matrices import matrix
 
 formats = st.sampled_from(sorted(REAL_DTYPES))
 scalars = st.floats(1e-3, 1e3)
@@ -62,20 +60,6 @@ def test_each_head_has_its_own_scalars():
         assert (
             matrix("kerple-log", "0:9", heads=3, r1="1,2,3", r2="0.5,1,2", head=head) == alone[0]
         ).all()
-
-
-@pytest.mark.parametrize("name", ["r1", "r2"])
-@pytest.mark.parametrize("scheme", [kerple_log, kerple_power])
-def test_a_number_of_scalars_that_is_not_that_of_the_heads_is_refused(scheme, name):
-    with pytest.raises(InvalidInput, match=f"--set {name} 1,2: must be one number, or one for"):
-        scheme.bind({"heads": 3, name: "1,2"})
-    with pytest.raises(InvalidInput, match=f"--set {name} 0: must be above 0"):
-        scheme.bind({"heads": 2, name: "1,0"})
-
-
-def test_a_power_past_2_is_refused():
-    with pytest.raises(InvalidInput, match="r2 2.5: must be above 0, at most 2"):
-        kerple_power.bind({"r2": "2.5"})
 
 
 @pytest.mark.parametrize("arithmetic", ["float64", "float32"])
@@ -144,11 +128,6 @@ def test_the_widest_sandwich_takes_cosines_of_many_pairs_at_once(monkeypatch):
             mpmath.cos(3 / mpmath.mpf(10_000) ** (mpmath.mpf(i) / 32768)) for i in range(32768)
         ]
         assert found[0, 0, 1] == rounded(mpmath.fsum(cosines) / 8, "float32")
-
-
-def test_an_odd_number_of_columns_of_sinusoids_is_refused():
-    with pytest.raises(InvalidInput, match="--dim 7: .* even"):
-        request("sandwich", "0:4", dim=7)
 
 
 @pytest.mark.long

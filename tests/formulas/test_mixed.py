@@ -7,8 +7,8 @@ import pytest
 
 import posenc_cli as posenc
 from posenc_cli.analysis.spectrum import wave_spectrum
-from posenc_cli.errors import InvalidInput
 from tests import tolerances
+from tests.formulas.test_peers import turned
 from tests.matrices import matrix, request
 
 
@@ -17,11 +17,6 @@ def texts(frequencies):
         f"{axis}_frequencies": ",".join(map(repr, row.tolist()))
         for axis, row in zip("xy", np.asarray(frequencies, np.float64), strict=True)
     }
-
-
-def rotated(x, cos, sin):
-    turned = (x[:, ::2] + 1j * x[:, 1::2]) * (cos + 1j * sin)
-    return np.stack([turned.real, turned.imag], axis=2).reshape(x.shape)
 
 
 @pytest.mark.long
@@ -34,9 +29,10 @@ def test_learned_frequencies_turn_pairs_as_the_authors_code_does(head, golden):
         ours = matrix("rope-mixed", None, table=f"{function}-full", **given)[:, ::2]
         off = np.abs(ours - arrays[function][head])
         assert (off <= tolerances.TABLE + tolerances.ANGLE * angles).all()
-    cos, sin = np.split(matrix("rope-mixed", None, dtype="float64", **given), 2, axis=1)
-    allowed = tolerances.ROTATED * (1 + angles.max())
-    assert np.abs(rotated(arrays["x"][head], cos, sin) - arrays["x_out"][head]).max() <= allowed
+    tables = np.split(matrix("rope-mixed", None, dtype="float64", **given), 2, axis=1)
+    cos, sin = (np.repeat(table, 2, axis=1) for table in tables)
+    ours = turned(arrays["x"][head], cos, sin, "interleaved")
+    assert np.abs(ours - arrays["x_out"][head]).max() <= tolerances.ROTATED * (1 + angles.max())
 
 
 def test_what_is_drawn_has_the_magnitudes_and_directions_that_the_authors_start_with(golden):
@@ -78,33 +74,6 @@ def test_frequencies_are_float32_and_angles_correctly_rounded():
     )
     angles = third * np.tile(np.arange(9), 9) - 2.5 * np.repeat(np.arange(9), 9)
     assert np.array_equal(ours[:, 0], np.cos(angles).astype(np.float32))
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"grid": "2x3x4"}, "--set grid 2x3x4: rope-mixed has 2 axes, rows x columns"),
-        ({"dim": 6}, "--dim 6: half of the pairs are drawn a quarter turn from the others"),
-        ({"dim": 4, "x_frequencies": "1,2"}, "x_frequencies and y_frequencies: give both"),
-        (
-            {"dim": 4, "x_frequencies": "1,2", "y_frequencies": "1"},
-            "--set y_frequencies: must be 2 numbers, one per pair; there are 1",
-        ),
-        (
-            {"dim": 2, "x_frequencies": "1", "y_frequencies": "1e-20"},
-            "1 and 1e-20 of pair 0 are too unlike: on 14 x 14 places",
-        ),
-        ({"dim": 4, "grid": "94906265x94906265"}, "--set grid 94906265x94906265: the angles on it"),
-        (
-            {"dim": 4, "table": "inv-freq"},
-            "--table inv-freq: each pair of rope-mixed has two frequencies",
-        ),
-    ],
-)
-def test_what_it_cannot_turn_is_refused(given, message):
-    table = given.pop("table", None)
-    with pytest.raises(InvalidInput, match=message):
-        request("rope-mixed", None, table=table, **given).plan()
 
 
 def test_the_library_warns_of_a_seed_that_nobody_gave():

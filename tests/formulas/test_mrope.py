@@ -7,6 +7,7 @@ import pytest
 
 from posenc_cli.errors import InvalidInput, Unavailable
 from tests import tolerances
+from tests.formulas.test_peers import turned
 from tests.matrices import matrix, request
 
 QWEN2 = {"base": 1e6, "layout": "half"}
@@ -51,13 +52,6 @@ def test_cosines_and_sines_equal_transformers(name, golden, axes):
         assert (np.abs(ours - arrays[function]) <= allowed(full)).all()
 
 
-def partners(queries, layout):
-    if layout == "half":
-        half = queries.shape[-1] // 2
-        return np.concatenate([-queries[..., half:], queries[..., :half]], axis=-1)
-    return np.stack([-queries[..., 1::2], queries[..., ::2]], axis=-1).reshape(queries.shape)
-
-
 @pytest.mark.parametrize(
     ("name", "given"),
     [*MODELS.items(), ("mrope_xd_hunyuan", {"layout": "half", "sections": "16,16,16,16"})],
@@ -65,12 +59,12 @@ def partners(queries, layout):
 def test_full_tables_turn_queries_as_the_model_does(name, given, golden, axes):
     _, arrays = golden(name)
     positions = arrays["position_ids"]
-    cosines, sines = (
+    tables = (
         matrix("mrope", None, table=table, axes=axes(positions), **given)
         for table in ("cos-full", "sin-full")
     )
     queries = arrays["q"][0].astype(np.float64)
-    ours = queries * cosines + partners(queries, given.get("layout")) * sines
+    ours = turned(queries, *tables, given.get("layout", "interleaved"))
     angles = largest_angles(positions, given.get("base", 1e4)).max(axis=1)[:, None]
     bound = allowed(angles, at_rest=tolerances.ROTATED, times=6)
     assert (np.abs(ours - arrays["q_out"][0]) <= bound).all()
@@ -154,27 +148,6 @@ def test_coordinates_up_to_the_last_exact_one_are_exact(axes):
     ours = matrix("mrope", None, axes=file, dim=6, sections="1,1,1", table="complex")
     turn = matrix("rope", f"{2**53}", dim=6, table="complex")
     assert ours[0].tolist() == [turn[0, 0], turn[0, 1].conj(), 1]
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"dim": 64}, "--set sections 16,24,24: must add up to the 32 pairs .*not to 64"),
-        ({"sections": "64"}, "--set sections 64: must be 3 numbers, .* or 4"),
-        ({"sections": "16,16,16,8,8"}, "must be 3 numbers, .* or 4"),
-        ({"sections": "16,16,16,16", "interleaved": True}, "3 numbers where interleaved=true"),
-        ({"sections": "16,16,16,16", "order": "hwt"}, "must be 3 numbers where order=hwt"),
-        ({"order": "hwt"}, "--set order hwt: .*16 pairs for h and 24 for w does not fit"),
-        (
-            {"sections": "22,22,20", "order": "hwt", "interleaved": True},
-            "--set order hwt: .*interleaved=true does not fit",
-        ),
-        ({"sections": "70,-3,-3"}, "--set sections -3: must be"),
-    ],
-)
-def test_sections_that_no_model_has_are_refused(given, message):
-    with pytest.raises(InvalidInput, match=message):
-        request("mrope", "0:4", **given)
 
 
 def test_tokens_may_have_fractional_coordinates(axes):

@@ -23,11 +23,6 @@ def test_rows_of_distances_equal_the_peers(name, golden):
     assert (np.abs(ours[: len(distances)] - theirs) <= allowed).all()
 
 
-def test_an_odd_number_of_columns_is_refused():
-    with pytest.raises(InvalidInput, match="--dim 5: transformer-xl .* even"):
-        request("transformer-xl", "0:4", dim=5)
-
-
 def test_shaw_rows_give_the_scores_of_wav2vec2_bert(golden, tmp_path):
     case, arrays = golden("shaw_relative_clipped")
     table, query = arrays["w2v_table"], arrays["w2v_q"]

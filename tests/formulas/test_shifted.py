@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 
-from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.parameters import uniform, uniform_parts
 from tests import tolerances
 from tests.matrices import matrix, request
@@ -117,18 +116,3 @@ def test_what_is_drawn_is_said_and_nothing_else(scheme, said, drawn, given, call
         if command == "order-check":
             documents = [document["schemes"][0] for document in documents]
         assert [document["weights"] for document in documents] == [said, None], command
-
-
-@pytest.mark.parametrize(
-    ("scheme", "positions", "given", "message"),
-    [
-        ("cape", "0:4", {"dim": 5}, "--dim 5: cape pairs a sine with a cosine"),
-        ("shape", "0:4", {"dim": 5}, "--dim 5: shape pairs a sine with a cosine"),
-        ("cape", "0:9", {"seq_len": 8}, "seq_len is 8"),
-        ("cape", str(2**52), {}, "are more than 2.53 of them"),
-        ("shape", str(2**53 - 3), {}, "are past 2.53"),
-    ],
-)
-def test_what_they_have_no_place_for_is_refused(scheme, positions, given, message):
-    with pytest.raises(InvalidInput, match=message):
-        request(scheme, positions, **given).plan()

@@ -59,18 +59,8 @@ def test_rows_that_no_square_window_has_need_a_window(tmp_path):
     assert matrix("swin", "0:15", window_size="3x5", **given).shape == (2, 15, 15)
 
 
-def test_one_number_is_a_square_and_three_are_no_window():
+def test_one_number_is_a_square():
     assert request("swin", "0:9", window_size=4).encoding.bound.content.capacity.positions == 16
-    with pytest.raises(InvalidInput, match="--set window_size 2x2x2: must be rows x columns"):
-        request("swin", "0:8", window_size="2x2x2")
-
-
-def test_positions_past_the_window_are_refused():
-    with pytest.raises(InvalidInput, match="window_size=7x7 has 49 places"):
-        matrix("swin", "0:50")
-    with pytest.raises(InvalidInput, match="has 49 places and a class token"):
-        matrix("swin", "0:51", class_token=True)
-    assert matrix("swin", "0:50", class_token=True).shape == (8, 50, 50)
 
 
 def test_pairs_of_places_that_lie_alike_share_a_score():

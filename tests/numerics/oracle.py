@@ -50,6 +50,14 @@ def wave(function: str, position: int, frequency: Decimal, scale: Decimal, dtype
         return rounded(fraction(value), dtype)
 
 
+def reduced(position: int, frequency: Decimal, dtype: DType, precision: int = PRECISION) -> float:
+    """The angle of a wave without its whole turns, above −π and up to π."""
+    with mpmath.workprec(precision):
+        angle = mpmath.mpf(int(position)) * mpmath.mpf(str(frequency))
+        turns = mpmath.ceil(angle / (2 * mpmath.pi) - mpmath.mpf(1) / 2)
+        return rounded(fraction(angle - turns * 2 * mpmath.pi), dtype)
+
+
 def values(array: np.ndarray, dtype: DType) -> np.ndarray:
     if dtype.name == "bfloat16":
         return array.view(ml_dtypes.bfloat16).astype(np.float64)

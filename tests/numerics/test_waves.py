@@ -39,17 +39,11 @@ def ladder(base, dim):
 
 
 def halves(count):
-    return [
-        Placement("cos", slice(0, count), slice(None)),
-        Placement("sin", slice(count, 2 * count), slice(None)),
-    ]
+    return [Placement("cos", slice(0, count)), Placement("sin", slice(count, 2 * count))]
 
 
 def interleaved(count):
-    return [
-        Placement("sin", slice(0, 2 * count, 2), slice(None)),
-        Placement("cos", slice(1, 2 * count, 2), slice(None)),
-    ]
+    return [Placement("sin", slice(0, 2 * count, 2)), Placement("cos", slice(1, 2 * count, 2))]
 
 
 def filled(table, positions, placements, dtype, width=None):
@@ -209,18 +203,14 @@ def test_every_layout_of_columns_holds_the_same_cells(dtype):
     mixed = filled(table, positions, interleaved(count), dtype)
     assert np.array_equal(mixed[:, 1::2], plain[:, :count])
     assert np.array_equal(mixed[:, ::2], plain[:, count:])
-    turned = [
-        Placement("cos", slice(0, count), slice(None, None, -1)),
-        Placement("sin", slice(count, 2 * count), slice(None)),
-    ]
-    assert np.array_equal(
-        filled(table, positions, turned, dtype)[:, :count], plain[:, count - 1 :: -1]
-    )
+    turned = [Placement("cos", slice(0, count), slice(None, None, -1)), halves(count)[1]]
+    backwards = filled(table, positions, turned, dtype)[:, :count]
+    assert np.array_equal(backwards, plain[:, count - 1 :: -1])
     twice = [
-        Placement("cos", slice(0, 2 * count, 2), slice(None)),
-        Placement("cos", slice(1, 2 * count, 2), slice(None)),
+        Placement("cos", slice(0, 2 * count, 2)),
+        Placement("cos", slice(1, 2 * count, 2)),
         Placement("sin", slice(2 * count, 2 * count + 2), slice(4, 0, -2)),
-        Placement("zero", slice(2 * count + 2, 2 * count + 3), slice(None)),
+        Placement("zero", slice(2 * count + 2, 2 * count + 3)),
     ]
     wide = filled(table, positions, twice, dtype, width=2 * count + 3)
     assert np.array_equal(wide[:, : 2 * count], np.repeat(plain[:, :count], 2, axis=1))
@@ -233,10 +223,7 @@ def test_every_layout_of_columns_holds_the_same_cells(dtype):
 def test_columns_that_no_placement_names_are_left_alone(dtype):
     table = WaveTable(ladder(100, 8))
     out = np.full((40, 12), 7, dtype.numpy)
-    apart = [
-        Placement("sin", slice(9, 1, -2), slice(None)),
-        Placement("cos", slice(11, 12), slice(0, 1)),
-    ]
+    apart = [Placement("sin", slice(9, 1, -2)), Placement("cos", slice(11, 12), slice(0, 1))]
     table.fill(out, np.arange(40), apart, dtype=dtype)
     plain = filled(table, np.arange(40), halves(4), dtype)
     assert np.array_equal(out[:, 9:1:-2], plain[:, 4:])
@@ -265,9 +252,8 @@ def test_the_output_may_have_any_strides(dtype):
 def test_complex_tables_have_their_parts_in_neighbouring_columns(dtype):
     table = WaveTable(ladder(100, 8))
     out = np.empty((50, 4), dtype.numpy)
-    real = Placement("cos", slice(0, 8, 2), slice(None))
-    imaginary = Placement("sin", slice(1, 8, 2), slice(None))
-    table.fill(out, np.arange(50), [real, imaginary], dtype=dtype)
+    parts = [Placement("cos", slice(0, 8, 2)), Placement("sin", slice(1, 8, 2))]
+    table.fill(out, np.arange(50), parts, dtype=dtype)
     plain = filled(table, np.arange(50), halves(4), dtype.component)
     assert np.array_equal(out.real, plain[:, :4])
     assert np.array_equal(out.imag, plain[:, 4:])
@@ -450,13 +436,13 @@ def test_no_positions_and_no_frequencies():
 def test_placements_must_match_their_columns():
     table = WaveTable(ladder(100, 8))
     with pytest.raises(ValueError, match="3 columns cannot hold 4 waves"):
-        filled(table, [1], [Placement("cos", slice(0, 3), slice(None))], FLOAT32)
+        filled(table, [1], [Placement("cos", slice(0, 3))], FLOAT32)
 
 
 @pytest.mark.long
 def test_scratch_stays_small_at_any_length():
     table = WaveTable(ladder(10_000, 128))
-    both = [Placement("cos", slice(0, 64)), Placement("sin", slice(64, 128))]
+    both = halves(64)
     out = np.ones((4096, 128), np.float32)
 
     def fill():

@@ -89,18 +89,5 @@ def test_every_variable_that_a_page_names_is_one_that_the_code_reads():
 
 def test_a_failed_check_is_a_status_of_the_commands_that_check(manuals):
     checking = {name[7:-2] for name, text in manuals.items() if r"\fI1\fR" in text}
-    rest = {
-        "alibi-slopes",
-        "check",
-        "compare",
-        "emit",
-        "explain",
-        "heads",
-        "identify",
-        "inspect",
-        "order-check",
-        "plan",
-        "positions",
-        "rope-check",
-    }
-    assert checking == {"", *rest}
+    rest = "alibi-slopes check compare emit explain heads identify inspect order-check plan"
+    assert checking == {"", *rest.split(), "positions", "rope-check"}
