@@ -67,3 +67,15 @@ def document(report):
         return found
 
     return run
+
+
+@pytest.fixture
+def screen(monkeypatch):
+    """Let stdout be a terminal of a size that wants no colours."""
+
+    def show(columns, lines):
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+        for name, value in (("COLUMNS", columns), ("LINES", lines), ("NO_COLOR", 1)):
+            monkeypatch.setenv(name, str(value))
+
+    return show

@@ -163,13 +163,6 @@ def test_what_cannot_be_is_one_line(arguments, told, refused):
     assert told in refused(*arguments.split())
 
 
-def screen(monkeypatch, columns, lines):
-    """Let stdout be a terminal of this size that wants no colours."""
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    for name, value in (("COLUMNS", columns), ("LINES", lines), ("NO_COLOR", 1)):
-        monkeypatch.setenv(name, str(value))
-
-
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
 @pytest.mark.parametrize(
@@ -179,8 +172,8 @@ def screen(monkeypatch, columns, lines):
         "dot-similarity -m llama-3-8b -m llama-3.1-8b -l 300",
     ],
 )
-def test_the_picture_comes_first_and_all_has_room(size, arguments, call, monkeypatch):
-    screen(monkeypatch, *size)
+def test_the_picture_comes_first_and_all_has_room(size, arguments, call, screen):
+    screen(*size)
     lines = call(*arguments.split())[1].splitlines()
     assert max(map(len, lines)) <= size[0]
     assert len(lines) <= size[1] - 1
@@ -201,8 +194,8 @@ def test_the_picture_comes_first_and_all_has_room(size, arguments, call, monkeyp
         ("order-check -s rope -s alibi -s sinusoidal -s nope --plot", "scores of dog bites man"),
     ],
 )
-def test_the_answer_on_several_stays_on_a_small_screen(arguments, first, call, monkeypatch):
-    screen(monkeypatch, 80, 24)
+def test_the_answer_on_several_stays_on_a_small_screen(arguments, first, call, screen):
+    screen(80, 24)
     lines = call(*arguments.split())[1].splitlines()
     assert lines[0].strip().startswith(first)
     assert len(lines) <= 23
@@ -219,8 +212,8 @@ def test_a_difference_past_numbers_is_none(call, tmp_path):
     assert (status, json.loads(out)["differences"][0]["largest"]) == (0, None)
 
 
-def test_what_has_no_room_on_a_screen_is_named(call, monkeypatch):
-    screen(monkeypatch, 80, 24)
+def test_what_has_no_room_on_a_screen_is_named(call, screen):
+    screen(80, 24)
     line = ("dot-similarity", *("-s", "rope") * 12, "--set", "b.base=500", "-l", "8")
     out = call(*line)[1]
     assert all(f"{letter}: rope" in out for letter in "abcdefghijkl")
