@@ -82,13 +82,6 @@ def test_a_full_disk_leaves_a_folder_that_a_new_run_or_a_resumed_one_takes(tmp_p
     assert again.result(job) == result(job)
 
 
-def test_a_run_goes_on_with_the_same_request_alone(tmp_path):
-    folder = RunFolder.made(tmp_path / "run", request("rope"))
-    folder.check_same(request("rope"))
-    with pytest.raises(InvalidInput, match="was made with other steps: 6, not 7"):
-        folder.check_same(request("rope", steps=7))
-
-
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"encodings": 3}', "\0", "[" * 9999])
 def test_a_file_that_is_not_posencs_is_named_in_one_line(tmp_path, content):
     asked = request("rope")
