@@ -126,6 +126,18 @@ def words_of(figure: Figure) -> str:
     return "\n".join(parts)
 
 
+def check_colours(figure: Figure) -> None:
+    """Colours diverge around a zero between values, and from nothing else."""
+    shown = [heatmap.sample(64, 64) for heatmap in heatmaps_of(figure)]
+    for part, scale in zip(shown, scales_of(shown), strict=True):
+        if scale.kind == "diverging":
+            assert scale.low == -scale.high
+            signs = {*np.sign(np.concatenate([p.values.ravel() for p in shown])).tolist()}
+            assert {-1.0, 1.0} <= signs or part.heatmap.limits is not None
+        elif scale.kind == "sequential":
+            assert scale.low >= 0 or scale.high <= 0
+
+
 def test_every_command_that_draws_is_held_to_the_grammar():
     drawing = {
         name
@@ -139,8 +151,11 @@ def test_every_command_that_draws_is_held_to_the_grammar():
 
 @pytest.mark.long
 @pytest.mark.parametrize(("arguments", "said"), CASES)
-def test_a_title_says_what_is_not_the_default_and_axes_what_they_count(arguments, said, figure_of):
+def test_a_title_says_what_is_not_the_default_axes_what_they_count_and_colours_the_sign(
+    arguments, said, figure_of
+):
     figure = figure_of(*arguments)
+    check_colours(figure)
     assert said in words_of(figure)
     for panel in panels_of(figure):
         names = (
@@ -234,21 +249,6 @@ def test_every_parameter_of_a_scheme_is_named_where_it_is_not_the_default(name):
             named = parameters_text(bound, last=15)
             assert re.search(rf"\b{parameter.name}[= ]{re.escape(value)}(,|$)", named), named
     assert untried == UNTRIED.get(name, set())
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("arguments", "said"), CASES)
-def test_colours_diverge_around_a_zero_between_values_and_from_nothing_else(
-    arguments, said, figure_of
-):
-    shown = [heatmap.sample(64, 64) for heatmap in heatmaps_of(figure_of(*arguments))]
-    for part, scale in zip(shown, scales_of(shown), strict=True):
-        if scale.kind == "diverging":
-            assert scale.low == -scale.high
-            signs = {*np.sign(np.concatenate([p.values.ravel() for p in shown])).tolist()}
-            assert {-1.0, 1.0} <= signs or part.heatmap.limits is not None
-        elif scale.kind == "sequential":
-            assert scale.low >= 0 or scale.high <= 0
 
 
 def heatmap(values: np.ndarray, label: str, title: str = "a map") -> Heatmap:
