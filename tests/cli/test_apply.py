@@ -107,7 +107,6 @@ def test_schemes_of_ones_own_apply(call, x):
     ("arguments", "message"),
     [
         ("-s alibi --in x.npy -o y.npy", "is an attention bias, which does not apply to vectors"),
-        ("-s alibi+t5 --in x.npy -o y.npy", "is an attention bias, which does not apply to"),
         ("-s shaw --in x.npy -o y.npy", "is a relative encoding"),
         ("-s sinusoidal+rope --in x.npy -o y.npy", "both apply to vectors"),
         ("-s rope -d 8 --in x.npy -o y.npy", "has vectors of 16 columns, but rope has 8"),
@@ -140,10 +139,6 @@ def test_the_time_that_is_told_is_from_reading_to_writing(call, x, monkeypatch):
     status, _, err = call("apply", "-s", "rope", "--in", "x.npy", "--out", "y.npy")
     assert status == 0
     assert " bytes in 0.25 s" in err
-
-
-def test_without_a_length_512_vectors_are_drawn(document):
-    assert document("apply", "-s", "rope", "--seed", "1", "-o", "y.npy")["shape"] == [512, 64]
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,6 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
         ("--in x.npy", "--table buckets: draws one scheme, t5 or deberta; name it once"),
         ("-s t5 --set bucket_size=4", "--set bucket_size: the buckets of t5 have no parameter"),
         ("-s t5 --set num_buckets=1", "--set num_buckets 1: must be from 2"),
-        ("-s t5 --set num_buckets", "--set 'num_buckets': must be NAME=VALUE"),
         ("-s t5 --set max_distance=9 --set max-distance=9", "max_distance is given twice"),
         ("-s t5 --positions 0:99999999", "99999999 positions; at most 1048576 are allowed"),
         ("-s t5 --positions -9007199254740993", "is past 2^53"),

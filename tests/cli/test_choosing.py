@@ -56,7 +56,6 @@ def test_a_defaulted_base_is_a_warning_on_stderr(tmp_path, call):
     [
         ("--model llama-3.1-8c", 2, "unknown model 'llama-3.1-8c'"),
         ("--model gemma-3-4b", 2, "sliding_attention, full_attention"),
-        ("--model gemma-3-4b --layer-type ful", 2, "sliding_attention, full_attention"),
         ("--model llama-3.1-8b --as vlm", 2, "vlm"),
         ("--model llama-3.1-8b --set max_bias=2", 2, "rope-llama3 has no parameter 'max_bias'"),
         ("--config missing.json", 3, "missing.json"),
@@ -65,24 +64,6 @@ def test_a_defaulted_base_is_a_warning_on_stderr(tmp_path, call):
 )
 def test_what_names_no_encoding_is_refused_in_one_line(arguments, status, message, refused):
     assert message in refused("generate", *arguments.split(), "-l", "4", status=status)
-
-
-def frequencies(call, *asked):
-    assert call("generate", *asked, "--table", "inv-freq", "-o", "f.npy")[0] == 0
-    return np.load("f.npy")
-
-
-def test_a_layer_type_chooses_among_layers_that_differ(call):
-    for kind, first in (("full_attention", 0.125), ("sliding_attention", 1.0)):
-        assert frequencies(call, "--model", "gemma-3-4b", "--layer-type", kind)[0] == first
-
-
-def test_a_config_read_as_another_engine_is_what_that_engine_computes(call):
-    ours, theirs = (
-        frequencies(call, "--model", "gpt-oss-20b", "--as", engine)
-        for engine in ("transformers", "llama.cpp")
-    )
-    assert (ours != theirs).sum() == 9
 
 
 @pytest.mark.long

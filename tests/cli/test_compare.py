@@ -249,18 +249,14 @@ def test_models_are_compared_with_tables_and_with_each_other(call, report):
         ("rope --as vlm", 2, "--as 'vlm': must be one of transformers"),
         ("rope rope --as vllm --as vllm --as vllm", 2, "is a third engine"),
         ("sinusoidal rope --len 0", 2, "--len 0: must be at least 1"),
-        ("rope rope --table cosine --len 3", 2, "--table 'cosine': must be one of"),
         ("a.npy rope --dtype float8", 2, "--dtype 'float8': must be one of"),
         ("xpos rope", 2, "can only be compared at given positions"),
         ("alibi alibi --len 4 --head 9", 2, "--head 9: the heads are 0 to 7"),
         ("llama-2-7b rope --layer-type full", 2, "neither A nor B has several layer types"),
-        ("rope gemma-3-4b --len 4", 2, "error: B: the layers of gemma3_text differ"),
         ("rope no-such-thing", 2, "error: B: 'no-such-thing'"),
         ("a.npy a.npy --len 5", 2, "--len '5' does not apply to two files: nothing is computed"),
         ("a.npy a.npy --positions 3", 2, "--positions '3' does not apply to two files"),
         ("a.npy a.npy --head 0", 2, "--head 0 does not apply to two files"),
-        ("a.npy a.npy --table cos", 2, "--table 'cos' does not apply to two files"),
-        ("a.npy a.npy --dtype float32", 2, "--dtype 'float32' does not apply to two files"),
     ],
 )
 def test_bad_input_is_one_line(arguments, status, message, refused):

@@ -202,9 +202,7 @@ def test_a_figure_of_a_sample_says_so_and_breaks_where_nothing_was_measured(
         ("-s rope -l 4 --out - --json", 2, "--json: stdout is used"),
         ("-s rope -l 9999999999 --out s.npy", 3, "GiB free"),
         ("-s learned -l 4000", 2, "position 3999"),
-        ("--in missing.npy", 3, "missing.npy"),
         ("--in bad.csv", 2, "bad.csv"),
-        ("--in line.npy", 2, "must be a matrix"),
         ("--in line.npy --head 0", 2, "--head 0 cannot go with --in"),
     ],
 )
@@ -278,8 +276,7 @@ def test_of_very_many_offsets_those_nearest_to_0_are_looked_at_and_that_is_said(
 
 
 @pytest.mark.parametrize(
-    ("asked", "positions"),
-    [("-s rope", "0:512"), ("-s alibi", "0:512"), ("-s sinusoidal-nd --set grid=8x8", "0:64")],
+    ("asked", "positions"), [("-s alibi", "0:512"), ("-s sinusoidal-nd --set grid=8x8", "0:64")]
 )
 def test_without_a_length_the_first_positions_are_compared(asked, positions, document):
     assert document("dot-similarity", *asked.split())["positions"] == positions

@@ -176,7 +176,6 @@ def test_a_picture_goes_to_its_file_and_the_terminal(call, made, tmp_path):
     ("arguments", "said"),
     [
         ("--size 2x4", "LAYERSxHEADSxDIM"),
-        ("--size 0x1x1", "LAYERSxHEADSxDIM"),
         ("--size 99999999999999999999999x1x1", "at most 16 are allowed"),
         ("--seeds 0", "at least 1"),
         ("--seeds 1e9", "must be at most 31"),
@@ -185,7 +184,6 @@ def test_a_picture_goes_to_its_file_and_the_terminal(call, made, tmp_path):
         ("--batch 4096", "scores of a step; at most"),
         ("--train 9007199254740992", "columns of a sequence; at most 8192"),
         ("--test 1.5x", "must be an integer"),
-        ("--test x", "must be an integer"),
         ("--test 50", "--test 50 is shorter than --train 100"),
         ("--last 101", "is more than --train 100"),
         ("--task text,foo", "must be one of text, copy"),
@@ -195,7 +193,6 @@ def test_a_picture_goes_to_its_file_and_the_terminal(call, made, tmp_path):
         ("--randomize 800 --stretch yarn", "no context extension applies to drawn positions"),
         ("-s rope -s rope", "is given twice"),
         ("-s rope -s rope --set base=10000", "is given twice"),
-        ("-s rope+rope", "occurs twice"),
         ("-s rope --set max_bias=3", "none of rope has a parameter"),
         ("-s rope --base x", "must be a number"),
         ("-s rope --dim 32", "of --size 2x4x16"),
@@ -208,7 +205,6 @@ def test_a_picture_goes_to_its_file_and_the_terminal(call, made, tmp_path):
         ("--width 400", "needs --plot, or --picture with a file"),
         ("--picture - --json", "stdout is used by --picture -"),
         ("--picture loss.gif --out run", "loss.gif"),
-        ("--picture loss --out run", "loss"),
     ],
 )
 def test_what_is_wrong_is_one_line_before_anything_is_made(arguments, said, refused):

@@ -139,17 +139,6 @@ def test_a_refused_name_is_told_what_its_suffix_means(words, out, meant, refused
     assert refused(*words.split(), "--out", out).splitlines()[0] == f"posenc: error: {message}"
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("suffix", ["bin", "dat", "raw", "v2", "embedding"])
-@pytest.mark.parametrize("form", ["npy", "npz", "csv", "safetensors"])
-def test_a_suffix_that_means_no_format_is_free_where_the_format_is_given(
-    form, suffix, call, tmp_path
-):
-    out = f"x.{suffix}"
-    assert call("generate", "-s", "rope", "-l", "4", "--format", form, "--out", out)[0] == 0
-    assert [path.name for path in tmp_path.iterdir()] == [out]
-
-
 def test_what_one_run_read_the_next_may_replace(folder, call):
     assert call("heatmap", "--in", "w.npy")[0] == 0
     assert call("generate", "-s", "rope", "-l", "3", "-o", "w.npy")[0] == 0

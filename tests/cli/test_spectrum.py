@@ -79,12 +79,9 @@ def test_words_for_every_kind(arguments, told, printed):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("", "give one of them"),
         ("-s rope --in t.npy", "--in"),
         ("-s alibi", "is not made of waves"),
-        ("-s sinusoidal+", "must be a scheme, or A+B"),
         ("-s rope --out w.npy", "--out 'w.npy'"),
-        ("-s rope --out - --json", "--json: stdout is used"),
     ],
 )
 def test_what_cannot_be_is_one_line(arguments, told, refused):
