@@ -149,16 +149,6 @@ def test_a_run_goes_on_only_with_what_it_was_asked_for(call, made, refused):
 
 
 @pytest.mark.long
-def test_reports_come_as_text_and_json(call, made):
-    asked = ("-s", "rope", "-s", "alibi", *SMALL)
-    status, out, _ = call("extrapolate", *asked)
-    assert (status, "rope: fails from 2x" in out) == (0, True)
-    found = json.loads(call("extrapolate", *asked, "--json")[1])
-    assert next(iter(found.items())) == ("schema", "posenc/extrapolate/1")
-    assert {run["scheme"] for run in found["runs"]} == {"rope", "alibi"}
-
-
-@pytest.mark.long
 def test_a_picture_goes_to_its_file_and_the_terminal(call, made, tmp_path):
     asked = ("-s", "rope", "-s", "alibi", *SMALL)
     status, out, err = call("extrapolate", *asked, "--picture", "loss.svg")
@@ -168,6 +158,8 @@ def test_a_picture_goes_to_its_file_and_the_terminal(call, made, tmp_path):
     assert "rope: fails from 2x" in out
     assert title in " ".join(call("extrapolate", *asked, "--plot", "-q")[1].split())
     document = json.loads(call("extrapolate", *asked, "--plot", "--json")[1])
+    assert next(iter(document.items())) == ("schema", "posenc/extrapolate/1")
+    assert {run["scheme"] for run in document["runs"]} == {"rope", "alibi"}
     assert [panel["y_label"] for panel in document["panels"]] == ["loss, in nats a token"] * 2
 
 

@@ -78,16 +78,6 @@ def test_archives_carry_the_request(call, tmp_path):
     assert metadata["positions"] == "0:5"
 
 
-def test_csv_is_the_plain_matrix_and_header_names_columns(call, tmp_path):
-    asked = ("generate", "-s", "rope", "-d", "4", "--positions", "2,7", "-o")
-    call(*asked, "plain.csv")
-    call(*asked, "named.csv", "--header")
-    assert np.loadtxt("plain.csv", delimiter=",", dtype=np.float32).shape == (2, 4)
-    lines = (tmp_path / "named.csv").read_text().splitlines()
-    assert lines[0] == "position,d0,d1,d2,d3"
-    assert [line.split(",")[0] for line in lines[1:]] == ["2", "7"]
-
-
 REFUSED = [
     ("", "--scheme, --config or --model: one of them is needed", "posenc schemes"),
     ("-s rope --model gpt2 -l 4", "--scheme and --model: give one of them", None),

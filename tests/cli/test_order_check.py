@@ -8,16 +8,6 @@ import pytest
 
 from posenc_cli import catalogue
 
-USERS = '''
-from posenc_cli.formulas.declare import Rows, absolute
-
-
-@absolute(source="a user", formula="0")
-def forgotten(*, dim: int = 16) -> Rows:
-    """Zeros, by mistake."""
-    return Rows(dim, lambda xp, positions, _: xp.zeros((positions.shape[0], dim)))
-'''
-
 
 @pytest.mark.slow
 def test_every_scheme_of_the_catalogue_is_checked(report):
@@ -71,13 +61,6 @@ def test_subjects_of_one_scheme_have_names_and_parameters_of_their_own(report):
     assert [each["params"]["base"] for each in found] == [500000, 10000]
 
 
-def test_each_encoding_named_has_maps_of_its_own(call):
-    out = call("order-check", "-s", "rope", "-s", "alibi", "--plot", "--json")[1]
-    titles = [panel["title"] for panel in json.loads(out)["panels"]]
-    orders = ("forward", "backward", "change")
-    assert titles == [f"{name} {order}" for name in ("rope", "alibi") for order in orders]
-
-
 def test_a_mask_and_an_expectation_change_the_verdict(report, printed):
     assert report("order-check", "-s", "nope", "--causal")[0] == 0
     assert report("order-check", "-s", "nope", "--expect", "order")[0] == 1
@@ -106,14 +89,6 @@ def test_length_and_positions_are_those_asked_for(report):
     assert len(found["tokens"]) == 9
     _, far = report("order-check", "-s", "rope", "--positions", "100000:100003")
     assert far["schemes"][0]["by_distance"]
-
-
-def test_a_users_scheme_that_encodes_nothing_is_status_1(tmp_path, monkeypatch, report):
-    (tmp_path / "users_orders.py").write_text(USERS)
-    monkeypatch.syspath_prepend(tmp_path)
-    status, found = report("order-check", "-s", "users_orders:forgotten")
-    assert status == 1
-    assert found["schemes"][0]["verdict"].startswith("blind to order")
 
 
 @pytest.mark.parametrize(
