@@ -1,7 +1,5 @@
 """``posenc extrapolate``: what is asked for, what runs, what is kept, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What each command imports beyond the standard library: what it needs, and late."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,14 +1,12 @@
 """What a command receives of its options: values, in groups, and errors in posenc's words."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import pytest
 
 from posenc_cli.cli import app
-from posenc_cli.cli.choosing import PositionOptions  # noqa: TC001 - the command table reads it
-from posenc_cli.cli.console import Console  # noqa: TC001 - the command table reads it
+from posenc_cli.cli.choosing import PositionOptions
+from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import OutputOptions, Setting, option, settings_option, whole_option
 
 RECEIVED = {}

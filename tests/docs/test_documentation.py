@@ -1,7 +1,5 @@
 """Every example of the pages and of each --help runs, and what is generated is current."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,14 +1,12 @@
 """Run folders: what they keep, what they refuse, and how several become one."""
 
-from __future__ import annotations
-
 import functools
 import json
 import operator
 import os
 import resource
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +14,6 @@ from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.experiments.folder import RunFolder
 from posenc_cli.experiments.request import JobResult, LengthLosses, RunResult
 from tests.experiments.small import request
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def result(job, loss: float = 1.5) -> JobResult:

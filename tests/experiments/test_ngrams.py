@@ -1,7 +1,5 @@
 """The losses of n-grams, beside counts of strings and fractions."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """What each kind of encoding gives a transformer, held against formulas written out here."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """npy, npz and safetensors: bit-exact, as their own libraries write and read them."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

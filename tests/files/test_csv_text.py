@@ -1,7 +1,5 @@
 """Text matrices: the shortest numbers, one notation, read back bit for bit by NumPy."""
 
-from __future__ import annotations
-
 import io
 import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal

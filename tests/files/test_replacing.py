@@ -1,7 +1,5 @@
 """A file is replaced only by a whole one; links, permissions and devices are respected."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """What other processes and the system do to a file being written: each fault in a subprocess."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -10,18 +8,14 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from posenc_cli.errors import Unavailable
 from posenc_cli.files.atomic import replacing
 from tests.processes import PATIENCE, spawn, tiny_disk
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
 
 REPORT = """
 import sys

@@ -1,7 +1,5 @@
 """A format and a place together: what is checked before, during and after."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

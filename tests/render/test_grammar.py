@@ -1,12 +1,11 @@
 """The rules of docs/grammar.md, held by every command that draws."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +14,13 @@ from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.cli.command_line import COMMANDS, function_of
 from posenc_cli.cli.pictures import PictureOptions
 from posenc_cli.errors import InvalidInput
-from posenc_cli.formulas.parameters import as_text
+from posenc_cli.formulas.parameters import Parameter, as_text
 from posenc_cli.render.drawing.image import drawn_page, image_bytes
 from posenc_cli.render.figure import (
     Axis,
     Curve,
     Curves,
+    Figure,
     Heatmap,
     Panels,
     Picture,
@@ -32,12 +32,6 @@ from posenc_cli.render.style import Style
 from posenc_cli.render.terminal.blocks import Medium, Page, width_of
 from posenc_cli.render.terminal.text_pictures import picture_text
 from tests.experiments.made import run_made_jobs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from posenc_cli.formulas.parameters import Parameter
-    from posenc_cli.render.figure import Figure
 
 SMALL = ["--dim", "8", "--len", "16"]
 DRAWN: dict[str, list[tuple[list[str], str]]] = {

@@ -1,7 +1,5 @@
 """Golden packs: that they pass what is right, kill what is wrong, and say which mistake it is."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
