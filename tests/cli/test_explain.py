@@ -215,16 +215,6 @@ def test_what_cannot_be_read_ends_in_one_line_and_a_status(
     assert "config.json" in err.splitlines()[0]
 
 
-@pytest.mark.long
-def test_reading_a_config_needs_neither_numpy_nor_torch(posenc, config):
-    path = config(GEMMA)
-    done = posenc(*("explain", path), flags=["-X", "importtime"])
-    assert done.returncode == 0
-    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "posenc_cli.configs.config" in imported
-    assert not imported & {"numpy", "torch", "matplotlib", "plotext"}
-
-
 def test_a_parameter_of_the_command_line_takes_the_place_of_the_configs(config, document, refused):
     path = config(dict(find("qwen2.5-7b-yarn").config))
     (layers,) = document("explain", path, "--set", "factor=8")["layers"]

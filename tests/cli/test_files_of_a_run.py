@@ -139,6 +139,17 @@ def test_a_refused_name_is_told_what_its_suffix_means(words, out, meant, refused
     assert refused(*words.split(), "--out", out).splitlines()[0] == f"posenc: error: {message}"
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("suffix", ["bin", "dat", "raw", "v2", "embedding"])
+@pytest.mark.parametrize("form", ["npy", "npz", "csv", "safetensors"])
+def test_a_suffix_that_means_no_format_is_free_where_the_format_is_given(
+    form, suffix, call, tmp_path
+):
+    out = f"x.{suffix}"
+    assert call("generate", "-s", "rope", "-l", "4", "--format", form, "--out", out)[0] == 0
+    assert [path.name for path in tmp_path.iterdir()] == [out]
+
+
 def test_what_one_run_read_the_next_may_replace(folder, call):
     assert call("heatmap", "--in", "w.npy")[0] == 0
     assert call("generate", "-s", "rope", "-l", "3", "-o", "w.npy")[0] == 0
@@ -184,19 +195,6 @@ def test_a_file_takes_its_name_when_its_run_ends(tmp_path):
             stream.write(b"new")
         assert not path.exists()
     assert [path.read_bytes(), *tmp_path.iterdir()] == [b"new", path]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
-@pytest.mark.parametrize(
-    "words",
-    ["spectrum -s rope -l 9 -o a.png --json", "dot-similarity -s rope -l 9 -o a.npy --json"],
-)
-def test_a_stdout_that_fails_leaves_no_file(words, posenc, tmp_path):
-    with Path("/dev/full").open("w") as full:
-        done = posenc(*words.split(), stdout=full, stderr=subprocess.PIPE)
-    assert done.returncode == 3, done.stderr
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.long
