@@ -325,17 +325,6 @@ def test_arrays_of_one_length_say_that_others_were_not_compared(call, dynamic):
     assert "was computed for" not in words(call, dynamic, dynamic, "--len", "64")[1]
 
 
-def test_lists_of_factors_are_compared_for_short_and_for_long_sequences(report):
-    lists = ("--set", "short_factor=1,1,1,1", "--set", "a.long_factor=1,2,3,4")
-    same = ("--set", "original_max_position_embeddings=100", "--dim", "8")
-    sides = ("rope-longrope", "rope-longrope", "--set", "b.long_factor=1,2,3,5")
-    status, found = report("compare", *sides, *lists, *same)
-    assert status == 1
-    lengths = [(each["seq_len"], each["ok"]) for each in found["lengths"]]
-    assert lengths == [(100, True), (101, False)]
-    assert found["pairs"][0]["ratio"] == pytest.approx(1.25)
-
-
 def test_units_beside_zero_are_not_counted(call, report):
     np.save("a.npy", np.array([1.0, 0.0, -1.0]))
     np.save("b.npy", np.array([1.0, 0.5, -1.0]))

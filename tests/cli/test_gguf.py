@@ -99,14 +99,6 @@ def test_compare_says_by_name_what_a_file_has_lost(call, gguf, tmp_path, printed
     assert call("compare", "llama-3.1-8b", good)[0] == 0
 
 
-def test_compare_goes_pair_by_pair_where_positions_or_layers_are_named(call, gguf, printed):
-    path = gguf("gemma-3-4b")
-    out = printed("compare", path, "gemma-3-4b", "--layer-type", "full_attention")
-    assert "all 128 frequencies agree" in out
-    rope = ("rope", "--layer-type", "sliding_attention", "--set", "b.dim=256")
-    assert call("compare", path, *rope)[0] == 1
-
-
 def shards(tmp_path, count=3):
     """Three shards as gguf-split writes them, the divisors in the last."""
     tmp_path.mkdir(exist_ok=True)

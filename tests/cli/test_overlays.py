@@ -96,16 +96,6 @@ def test_a_difference_of_samples_is_called_one(call, tmp_path, monkeypatch, docu
     assert "means by offset, at the offsets looked at, a sample" in told
 
 
-@pytest.mark.parametrize("normalize", ["dot", "cosine"])
-def test_random_content_is_one_draw(normalize, document):
-    line = ("dot-similarity", "-s", "rope", "-d", "8", "-l", "20", "--content", "random")
-    found = document(*line, "--normalize", normalize)
-    lengths = (np.random.default_rng(0).standard_normal((4, 2)) ** 2).sum(axis=1)  # (pairs,)
-    weights = lengths / (lengths.sum() if normalize == "cosine" else 8)
-    values = weights @ np.cos(np.outer(10.0 ** -np.arange(4), found["offsets"]))
-    np.testing.assert_allclose(found["profile"], values, atol=1e-12)
-
-
 @pytest.mark.long
 def test_roformers_bound_is_that_of_its_section_and_bounds(call, document):
     line = ("dot-similarity", "-s", "rope", "-d", "16", "-l", "128", "--bound")
