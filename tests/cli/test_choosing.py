@@ -56,6 +56,7 @@ def test_a_defaulted_base_is_a_warning_on_stderr(tmp_path, call):
     [
         ("--model llama-3.1-8c", 2, "unknown model 'llama-3.1-8c'"),
         ("--model gemma-3-4b", 2, "sliding_attention, full_attention"),
+        ("--model gemma-3-4b --layer-type ful", 2, "sliding_attention, full_attention"),
         ("--model llama-3.1-8b --as vlm", 2, "vlm"),
         ("--model llama-3.1-8b --set max_bias=2", 2, "rope-llama3 has no parameter 'max_bias'"),
         ("--config missing.json", 3, "missing.json"),

@@ -94,6 +94,7 @@ def test_a_file_has_the_values_it_holds(tmp_path, document):
     [
         ("-s alibi --dims 0:2", "--dims 0:2: a bias of alibi has no dimensions"),
         ("-s alibi --positions 0:3,9", "--positions 0:3,9: a curve by offset needs positions of"),
+        ("", "--scheme, --config, --model or --in: give one of them"),
         ("-s rope --rows 0:2", "--rows 0:2 needs --in"),
     ],
 )

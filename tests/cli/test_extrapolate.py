@@ -183,6 +183,7 @@ def test_a_picture_goes_to_its_file_and_the_terminal(call, made, tmp_path):
         ("--randomize 800 --stretch yarn", "no context extension applies to drawn positions"),
         ("-s rope -s rope", "is given twice"),
         ("-s rope -s rope --set base=10000", "is given twice"),
+        ("-s rope+rope", "occurs twice"),
         ("-s rope --set max_bias=3", "none of rope has a parameter"),
         ("-s rope --base x", "must be a number"),
         ("-s rope --dim 32", "of --size 2x4x16"),

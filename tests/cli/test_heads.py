@@ -116,6 +116,7 @@ def test_a_mask_that_is_none_is_refused(change, said, tmp_path, refused):
         ("-s alibi --stretch yarn", "changes the frequencies of rope; it does not apply to alibi"),
         ("-s learned", "position 799 is past the last that learned can encode"),
         ("-s rope --head 0", "--head 0: only bias schemes have heads"),
+        ("-s alibi --head 8", "--head 8: the heads are 0 to 7"),
         ("-s rope --l2 0", "--l2 0: must be from 1e-12"),
         ("-s rope --require first@3x>=0.5", "300 is not one of the lengths 100, 200, 400, 800"),
         ("-s rope --target first --require previous@2x>=0.5", "'previous' is not one of the"),

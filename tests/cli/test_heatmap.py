@@ -1,7 +1,9 @@
 """``posenc heatmap``: what is shown of each kind of scheme and of any file, and where it goes."""
 
 import json
+import os
 import re
+import sys
 from types import SimpleNamespace
 
 import matplotlib.image
@@ -28,8 +30,8 @@ def drawn(call):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["-s", "rope", "-l", str(2**40), "-d", "128"],
         ["-s", "rope", "-l", "64", "--table", "sin-full", "--layout", "half"],
+        ["-s", "rope", "-l", str(2**40), "-d", "128"],
         ["-s", "xpos", "-l", "64"],
         ["-s", "binary", "-l", "4096", "-d", "12"],
         ["-s", "nope", "-l", "5"],
@@ -394,6 +396,20 @@ def test_rows_of_a_file_are_chosen_and_keep_their_numbers(tmp_path, drawn):
     assert one["rows"] == [4, 5, 6]
     assert one["values"] == values[1, 4:7].tolist()
     assert "3 of 10 rows" in one["title"]
+
+
+@pytest.mark.long
+def test_without_matplotlib_only_files_fail(posenc, tmp_path):
+    broken = tmp_path / "broken" / "matplotlib"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("raise ImportError('libpng is missing')")
+    environment = {"PYTHONPATH": os.pathsep.join([str(broken.parent), *sys.path])}
+    for more, status in (([], 0), (["--out", "a.png"], 3)):
+        done = posenc("heatmap", "-s", "rope", "-l", "9", *more, env=environment)
+        assert done.returncode == status
+    assert "needs matplotlib, which does not load: ImportError: libpng" in done.stderr
+    assert done.stderr.endswith("hint: pip install matplotlib\n")
+    assert not (tmp_path / "a.png").exists()
 
 
 BIASES = ["alibi", "t5", "t5-clipped", "kerple-log", "kerple-power", "sandwich"]

@@ -140,6 +140,8 @@ def test_equal_and_independent_contents_stand_side_by_side(call, document):
         ("dot-similarity -s xpos -l 8 --bound", "--bound: xpos has no pairs"),
         ("dot-similarity --in t.npy --bound", "--bound cannot go with --in"),
         ("dot-similarity -s rope -s alibi -l 8 --out s.npy", "holds one matrix"),
+        ("spectrum -s rope -s alibi", "is not made of waves"),
+        ("spectrum -s rope --as vllm", "needs --config or --model"),
         ("spectrum --len 5", "--len '5' needs an encoding"),
         ("spectrum" + " -s rope" * 13, "13 encodings share one set of axes, which shows at most"),
         ("alibi-slopes --heads 4 --heads 5 --format csv", "--format csv needs one list"),

@@ -49,6 +49,12 @@ def test_the_picture_in_the_terminal_is_saved_under_its_title(line, call, tmp_pa
     assert title.removeprefix("FAILED: ").split(" (")[0].split(", ")[0] in printed
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("line", DRAWING)
+def test_a_suffix_that_no_picture_has_is_refused(line, refused):
+    assert "--out" in refused(*line.split(), "--out", "picture.gif").splitlines()[0]
+
+
 @pytest.mark.parametrize(
     "line",
     [
