@@ -98,6 +98,7 @@ def test_length_and_positions_are_those_asked_for(report):
         (["--tokens", ""], "two different words"),
         (["--tokens", "5000000"], "at most 512 are allowed"),
         (["--expect", "everything"], "--expect"),
+        (["-s", "rope", "--dim", "7"], "--dim 7"),
         (["-s", "rope", "--len", "100000000"], "error: --len 100000000: 100000000 tokens; at most"),
         (["-s", "rope", "--start", "7", "--len", "513"], "error: --start 7 --len 513: 513 tokens"),
         (["-s", "rope", "--positions", "0:2000:2"], "error: --positions 0:2000:2: 1000 tokens"),

@@ -92,7 +92,7 @@ def test_tables_stored_in_bfloat16_are_compared_with_its_roundings(files, printe
     printed(*CHECK, "--tables", "cos.safetensors", "sin.safetensors", err="")
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -352,11 +352,11 @@ def test_posencs_own_tables_are_said_to_be_sampled(call):
 
 
 CRASHES = {
-    "raises": "def f(x, p): raise ValueError('no: 50%')",
     "exits": "import os\ndef f(x, p): os._exit(0)",
     "leaves": "import sys\ndef f(x, p): sys.exit(0)",
     "dies": "import os\ndef f(x, p): os.abort()",
     "has another shape": "def f(x, p): return x[..., :1]",
+    "raises": "def f(x, p): raise ValueError('no: 50%')",
     "does not load": "def f(x p): ...",
     "is not there": "def g(x, p): ...",
     "needs what is missing": "import no_such_library\ndef f(x, p): return x",
@@ -364,7 +364,7 @@ CRASHES = {
 
 
 @pytest.mark.long
-@pytest.mark.sweep(9)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("crash", CRASHES)
 def test_a_crash_is_an_error_in_junit_and_an_annotation(crash, call, tmp_path, monkeypatch):
     monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)

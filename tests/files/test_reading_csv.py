@@ -83,6 +83,12 @@ def test_header_of_posenc_is_skipped_with_its_column(path, label):
     assert values[0, 1] == 1
 
 
+def test_rows_under_a_header_are_as_wide_as_it(path):
+    path.write_bytes(b"position,d0,d1\n0,1,2\n1,2\n")
+    with pytest.raises(InvalidInput, match="line 3: 2 fields, but the first line has 3"):
+        read_array(path)
+
+
 @pytest.mark.long
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("delimiter", [",", " ", "\t"])
