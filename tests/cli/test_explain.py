@@ -85,13 +85,6 @@ def test_strict_fails_where_a_base_is_a_default_or_a_key_is_unread(call, config,
     assert json.loads(out)["defaulted"] == ["rope_theta of full_attention layers"]
 
 
-def test_several_configs_are_explained_as_text(config, printed):
-    path = config(GEMMA)
-    words = " ".join(printed("explain", "llama-3.1-8b", path, "--strict").split())
-    assert words.startswith("'llama-3.1-8b': model type llama")
-    assert f"{path!r}: model type gemma3_text" in words
-
-
 def test_each_of_several_configs_is_judged_whatever_the_others_are(call, config):
     doubtful = config(BASELESS, "doubtful.json")
     wrong = config({"model_type": "deberta"}, "wrong.json")
