@@ -59,12 +59,12 @@ def report(call):
 
 @pytest.fixture
 def document(report):
-    """Run a command that ends well with --json: its document."""
+    """Run a command with --json that ends in a status, by default 0: its document."""
 
-    def run(*arguments):
-        status, found = report(*arguments)
-        assert status == 0
-        return found
+    def run(*arguments, status=0):
+        found, document = report(*arguments)
+        assert found == status
+        return document
 
     return run
 

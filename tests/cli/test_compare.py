@@ -19,25 +19,23 @@ def words(call, *arguments):
     return status, " ".join(out.split())
 
 
-def test_equal_files_are_status_0(tmp_path, report, printed):
+def test_equal_files_are_status_0(tmp_path, document, printed):
     table = matrix("rope", "0:8", dim=8)
     table[3, 3] = np.nan
     np.save(tmp_path / "a.npy", table)
     np.savez(tmp_path / "b.npz", encoding=table)
-    status, found = report("compare", "a.npy", "b.npz")
-    assert status == 0
+    found = document("compare", "a.npy", "b.npz")
     assert (found["max_abs"], found["max_ulp"], found["at"], found["values"]) == (0, 0, None, None)
     assert "equal: all 64 values (8 × 8; 1 NaN in both)" in printed("compare", "a.npy", "b.npz")
 
 
-def test_different_files_are_status_1_with_the_place(call, tmp_path, report):
+def test_different_files_are_status_1_with_the_place(call, tmp_path, document):
     a = matrix("rope", "0:8", dim=8)
     b = a.copy()
     b[5, 2] = np.nextafter(b[5, 2], np.float32(9))
     np.save(tmp_path / "a.npy", a)
     np.save(tmp_path / "b.npy", b)
-    status, found = report("compare", "a.npy", "b.npy")
-    assert status == 1
+    found = document("compare", "a.npy", "b.npy", status=1)
     assert (found["at"], found["max_ulp"], found["differing"]) == ([5, 2], 1, 1)
     assert found["values"] == [float(a[5, 2]), float(b[5, 2])]
     plain = dict.fromkeys(("engine", "scheme", "weights"))
@@ -68,11 +66,10 @@ def test_values_that_are_nan_in_both_are_counted_and_alone_are_not_called_equal(
     assert (status, out.splitlines()[0]) == (1, "FAILED: all 4 values are NaN in both (2 × 2)")
 
 
-def test_nan_against_a_number_fails_any_tolerance(call, report):
+def test_nan_against_a_number_fails_any_tolerance(call, document):
     np.save("a.npy", np.array([1.0, np.nan, np.inf]))
     np.save("b.npy", np.array([1.0, 2.0, np.inf]))
-    status, found = report("compare", "a.npy", "b.npy", "--tol", "9")
-    assert status == 1
+    found = document("compare", "a.npy", "b.npy", "--tol", "9", status=1)
     assert (found["unmatched"], found["at"], found["values"]) == (1, [1], [None, 2.0])
     assert "1 of them by NaN or infinity" in call("compare", "a.npy", "b.npy")[1]
     np.save("a.npy", np.full(3, np.nan))
@@ -355,9 +352,8 @@ SWITCHING = [
 """Pairs differ by 1/11 up to 8 positions; beyond, the other by half, of a frequency of 0.01."""
 
 
-def test_the_largest_difference_is_that_of_all_lengths_and_decides(call, report):
-    status, found = report("compare", *SWITCHING)
-    assert status == 1
+def test_the_largest_difference_is_that_of_all_lengths_and_decides(call, document):
+    found = document("compare", *SWITCHING, status=1)
     assert found["max_abs"] == max(length["max_abs"] for length in found["lengths"])
     assert found["max_abs"] == pytest.approx(1 / 11)
     assert (found["seq_len"], found["at"]) == (9, [1])

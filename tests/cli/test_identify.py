@@ -19,9 +19,8 @@ def tables(tmp_path):
 
 
 @pytest.mark.slow
-def test_tables_of_a_model_are_named_with_all_that_matters(tables, report, printed):
-    status, found = report("identify", *tables)
-    assert status == 0
+def test_tables_of_a_model_are_named_with_all_that_matters(tables, document, printed):
+    found = document("identify", *tables)
     assert found["next"] == f"write the same array: {' && '.join(found['commands'])}"
     assert list(found)[1:6] == ["ok", "verdict", "cause", "next", "scheme"]
     assert (found["scheme"], found["layout"], found["dtype"]) == ("rope-llama3", "half", "float32")
@@ -83,11 +82,10 @@ def test_bfloat16_tables_are_read(call, report):
 
 
 @pytest.mark.long
-def test_what_nothing_fits_is_status_1_and_said_so(tmp_path, report, printed):
+def test_what_nothing_fits_is_status_1_and_said_so(tmp_path, document, printed):
     table = np.random.default_rng(5).normal(0, 0.02, (64, 32)).astype(np.float32)
     np.save(tmp_path / "learned.npy", table)
-    status, found = report("identify", "learned.npy")
-    assert status == 1
+    found = document("identify", "learned.npy", status=1)
     assert (found["scheme"], found["params"], found["layout"]) == (None, None, None)
     out = printed("identify", "learned.npy", status=1)
     assert out.startswith("not identified: 'learned.npy'")
