@@ -97,7 +97,7 @@ def test_tables_stored_in_bfloat16_are_compared_with_its_roundings(files, printe
     "arguments",
     [
         *(f"-s {scheme}" for scheme in ("rope", "rope-linear", "rope-ntk", "rope-dynamic")),
-        *("-s rope-yarn", "-s rope-llama3", "-s rope --strict", "-s rope-yarn --len 300"),
+        *("-s rope-yarn", "-s rope-llama3", "-s rope-dynamic --strict", "-s rope-yarn --len 300"),
         "-s xpos",
         "-s xpos --set side=key",
         "-s rope-axial --set grid=5x7",
@@ -353,10 +353,10 @@ def test_posencs_own_tables_are_said_to_be_sampled(call):
 
 CRASHES = {
     "exits": "import os\ndef f(x, p): os._exit(0)",
-    "leaves": "import sys\ndef f(x, p): sys.exit(0)",
     "dies": "import os\ndef f(x, p): os.abort()",
     "has another shape": "def f(x, p): return x[..., :1]",
     "raises": "def f(x, p): raise ValueError('no: 50%')",
+    "leaves": "import sys\ndef f(x, p): sys.exit(0)",
     "does not load": "def f(x p): ...",
     "is not there": "def g(x, p): ...",
     "needs what is missing": "import no_such_library\ndef f(x, p): return x",
