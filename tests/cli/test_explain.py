@@ -216,12 +216,6 @@ def test_a_parameter_of_the_command_line_takes_the_place_of_the_configs(config, 
     assert "rope-yarn has no parameter 'facto'" in refused("explain", path, "--set", "facto=8")
 
 
-def test_what_follows_from_a_parameter_follows_it(document):
-    given = ("--set", "partial=0.25", "--set", "dim=64")
-    (layers,) = document("explain", "llama-3.1-8b", *given)["layers"]
-    assert [layers["derived"][name]["value"] for name in ("head_dim", "rotated")] == [64, 16]
-
-
 @pytest.mark.parametrize(
     ("content", "layer_type", "expected"),
     [

@@ -153,13 +153,6 @@ def test_a_file_that_ends_too_soon_is_told_and_fails_where_asked(call, gguf, pri
         assert (status, reason in err) == (1, True)
 
 
-@pytest.mark.parametrize(
-    "data", [b"GGUF", b"GGUF\3\0\0\0", b"GGUF" + b"\xff" * 64, b"GGUF" + bytes(64)]
-)
-def test_a_broken_file_is_one_line_and_status_2(gguf, data, refused):
-    assert refused("explain", gguf(data)).count("\n") == 1
-
-
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_a_tensor_is_read_as_a_file_of_numbers(call, gguf, order, refused):
     tensors = {"a.weight": ([1.0, 2.5, 4.0], 0), "b.weight": ([1.5, 3.0], 1)}
