@@ -59,11 +59,23 @@ def report(call):
 
 @pytest.fixture
 def document(report):
-    """Run a command that ends well with --json: its document."""
+    """Run a command with --json that ends in a status, by default 0: its document."""
 
-    def run(*arguments):
-        status, found = report(*arguments)
-        assert status == 0
-        return found
+    def run(*arguments, status=0):
+        found, document = report(*arguments)
+        assert found == status
+        return document
 
     return run
+
+
+@pytest.fixture
+def screen(monkeypatch):
+    """Let stdout be a terminal of a size that wants no colours."""
+
+    def show(columns, lines):
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+        for name, value in (("COLUMNS", columns), ("LINES", lines), ("NO_COLOR", 1)):
+            monkeypatch.setenv(name, str(value))
+
+    return show

@@ -123,7 +123,6 @@ def test_wrong_slopes_fail_with_status_1_and_the_cause(wrong, cause, tmp_path, p
     ("arguments", "status", "message"),
     [
         ("--heads 0", 2, "--heads 0: must be from 1"),
-        ("--heads 99999999", 2, "--heads 99999999: must be from 1"),
         ("--max-bias 0", 2, "--max-bias 0: must be above 0"),
         ("--convention pres", 2, "--convention 'pres': must be one of"),
         ("--format xml", 2, "--format 'xml': must be one of"),
@@ -141,12 +140,8 @@ def test_wrong_slopes_fail_with_status_1_and_the_cause(wrong, cause, tmp_path, p
         ("--check complex.npy", 2, "complex"),
         ("--out nowhere/s.csv --format csv", 3, "nowhere/s.csv"),
         ("--width 300", 2, "--width '300' needs --plot"),
-        ("--height 300", 2, "--height '300' needs --plot"),
-        ("--dpi 99", 2, "--dpi '99' needs --plot"),
         ("--title x", 2, "--title 'x' needs --plot"),
         ("--out a.png", 2, "the name of a picture"),
-        ("--out a.png --format csv", 2, "the name of a picture"),
-        ("--out a.png --json", 2, "the name of a picture"),
     ],
 )
 def test_bad_input_is_one_line(arguments, status, message, refused, tmp_path):

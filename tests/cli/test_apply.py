@@ -91,23 +91,10 @@ def test_a_model_takes_vectors_of_its_heads(call, x, refused):
         assert (np.load("y.npy") == posenc.apply(q, "llama-3-8b", **given)).all()
 
 
-@pytest.mark.usefixtures("own")
-def test_schemes_of_ones_own_apply(call, x):
-    assert call("apply", "-s", "./own.py:added", "--in", "x.npy", "-o", "y.npy")[0] == 0
-    halves = np.arange(10)[:, None] / 2
-    assert (np.load("y.npy") == (x.astype(np.float64) + halves).astype(np.float32)).all()
-    assert call("apply", "-s", "./own.py:halving", "--in", "x.npy", "-o", "z.npy")[0] == 0
-    angles = np.arange(10)[:, None] * 2.0 ** -np.arange(8)
-    a, b = np.split(x.astype(np.float64), 2, axis=-1)
-    turned = [a * np.cos(angles) - b * np.sin(angles), b * np.cos(angles) + a * np.sin(angles)]
-    assert np.allclose(np.load("z.npy"), np.concatenate(turned, axis=-1), atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ("-s alibi --in x.npy -o y.npy", "is an attention bias, which does not apply to vectors"),
-        ("-s alibi+t5 --in x.npy -o y.npy", "is an attention bias, which does not apply to"),
         ("-s shaw --in x.npy -o y.npy", "is a relative encoding"),
         ("-s sinusoidal+rope --in x.npy -o y.npy", "both apply to vectors"),
         ("-s rope -d 8 --in x.npy -o y.npy", "has vectors of 16 columns, but rope has 8"),
@@ -140,10 +127,6 @@ def test_the_time_that_is_told_is_from_reading_to_writing(call, x, monkeypatch):
     status, _, err = call("apply", "-s", "rope", "--in", "x.npy", "--out", "y.npy")
     assert status == 0
     assert " bytes in 0.25 s" in err
-
-
-def test_without_a_length_512_vectors_are_drawn(document):
-    assert document("apply", "-s", "rope", "--seed", "1", "-o", "y.npy")["shape"] == [512, 64]
 
 
 @pytest.mark.parametrize(

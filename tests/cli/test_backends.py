@@ -74,7 +74,6 @@ def test_what_is_said_of_torch_was_measured():
         ("--threads 0", 2, "--threads 0: must be at least 1"),
         ("--threads 1000", 2, "--threads 1000: must be at most 256"),
         ("--backend numpy --device cuda", 3, "--device cuda: the numpy backend has cpu here"),
-        ("--device nonsense!", 2, "--device 'nonsense!': must be a device"),
         ("--device CPU", 2, "--device 'CPU': must be a device"),
         ("--device cpu:99", 2, "--device 'cpu:99': must be a device"),
         ("--arithmetic float16", 2, "--arithmetic 'float16': must be one of"),

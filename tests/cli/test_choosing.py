@@ -67,36 +67,6 @@ def test_what_names_no_encoding_is_refused_in_one_line(arguments, status, messag
     assert message in refused("generate", *arguments.split(), "-l", "4", status=status)
 
 
-def frequencies(call, *asked):
-    assert call("generate", *asked, "--table", "inv-freq", "-o", "f.npy")[0] == 0
-    return np.load("f.npy")
-
-
-def test_a_layer_type_chooses_among_layers_that_differ(call):
-    for kind, first in (("full_attention", 0.125), ("sliding_attention", 1.0)):
-        assert frequencies(call, "--model", "gemma-3-4b", "--layer-type", kind)[0] == first
-
-
-def test_a_config_read_as_another_engine_is_what_that_engine_computes(call):
-    ours, theirs = (
-        frequencies(call, "--model", "gpt-oss-20b", "--as", engine)
-        for engine in ("transformers", "llama.cpp")
-    )
-    assert (ours != theirs).sum() == 9
-
-
-@pytest.mark.long
-@pytest.mark.sweep(3)
-@pytest.mark.parametrize("name", library.names())
-def test_every_model_gives_a_matrix_or_asks_for_a_layer_type(name, call, tmp_path):
-    status, _, err = call("generate", "--model", name, "-l", "3", "-o", "a.npy")
-    if status == 2:
-        assert "--layer-type" in err
-        return
-    assert status == 0
-    assert np.isfinite(np.load(tmp_path / "a.npy")).all()
-
-
 def test_random_rows_in_place_of_a_models_are_said_to_be_random(call, tmp_path):
     status, _, err = call("generate", "-m", "gpt2", "-l", "2", "-d", "4", "-o", "a.npy")
     assert status == 0

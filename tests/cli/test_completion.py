@@ -1,7 +1,5 @@
 """What a shell gets to complete a command line with."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -4,8 +4,6 @@ Every rotary family, each key that is read, at the ends of its range and of othe
 warnings of NumPy are errors here, as in the whole suite.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

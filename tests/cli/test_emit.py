@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.long
+
 
 def contents(folder):
     return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
@@ -24,7 +26,6 @@ def pack(call):
     return Path("pack")
 
 
-@pytest.mark.long
 def test_a_pack_has_the_files_that_its_manifest_names(call, pack):
     manifest = json.loads((pack / "pack.json").read_text())
     assert manifest["schema"] == "posenc/pack/1"
@@ -43,7 +44,6 @@ def test_a_pack_has_the_files_that_its_manifest_names(call, pack):
     assert all(one["reason"] for one in score["not_applicable"])
 
 
-@pytest.mark.long
 def test_the_same_request_gives_the_same_bytes(call, pack):
     assert call("emit", "-s", "rope", "-d", "16", "--layout", "half", "-o", "again")[0] == 0
     assert contents("again") == contents(pack)
@@ -52,7 +52,6 @@ def test_the_same_request_gives_the_same_bytes(call, pack):
     assert contents("other")["x.npy"] != contents(pack)["x.npy"]
 
 
-@pytest.mark.long
 def test_json_has_the_manifest_and_the_place(document):
     printed = document("emit", "-m", "llama-3-8b", "-o", "pack")
     assert printed["path"] == "pack"
@@ -61,7 +60,6 @@ def test_json_has_the_manifest_and_the_place(document):
     assert printed["score"]["killed"] == printed["score"]["known"] > 90
 
 
-@pytest.mark.long
 def test_the_right_result_passes_and_a_mistake_is_named(call, pack, printed):
     assert printed("emit", "--check", "pack", "pack/y.npy").startswith("ok: ")
     np.save("still.npy", np.load("pack/x.npy")[None])
@@ -73,7 +71,6 @@ def test_the_right_result_passes_and_a_mistake_is_named(call, pack, printed):
     assert (status, report["ok"], report["diagnosis"][0]["cause"]) == (1, False, "no-rotation")
 
 
-@pytest.mark.long
 def test_what_is_no_number_is_wrong_and_told_so(call, pack):
     y = np.load("pack/y.npy")
     y[3, 5] = np.nan
@@ -86,7 +83,6 @@ def test_what_is_no_number_is_wrong_and_told_so(call, pack):
     assert "cause: unknown" in call("emit", "--check", "pack", "y.npy")[1]
 
 
-@pytest.mark.long
 def test_a_pack_that_was_changed_is_refused(pack, refused):
     y = np.load("pack/y.npy")
     np.save("y.npy", y)
@@ -107,7 +103,6 @@ def rewritten(pack, name, content):
     (pack / "pack.json").write_text(json.dumps(manifest))
 
 
-@pytest.mark.long
 def test_an_encoding_of_a_pack_that_is_none_names_no_cause(call, pack):
     np.save("y.npy", np.load(pack / "x.npy") + 1)
     manifest = json.loads((pack / "pack.json").read_bytes())
@@ -122,7 +117,6 @@ def test_an_encoding_of_a_pack_that_is_none_names_no_cause(call, pack):
         assert (status, "cause: unknown" in out) == (1, True), encoding
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["y.npy", "tolerance.npy", "positions.npy"])
 def test_arrays_of_a_pack_that_do_not_go_together_are_refused(pack, name, refused):
     shutil.copy(pack / "y.npy", "y.npy")
@@ -133,7 +127,6 @@ def test_arrays_of_a_pack_that_do_not_go_together_are_refused(pack, name, refuse
         assert refused("emit", "--check", "pack", "y.npy")
 
 
-@pytest.mark.long
 def test_an_empty_folder_is_filled_and_another_is_left_alone(call, refused):
     Path("empty").mkdir()
     assert call("emit", "-s", "rope", "-d", "4", "-o", "empty")[0] == 0
@@ -147,7 +140,6 @@ def test_an_empty_folder_is_filled_and_another_is_left_alone(call, refused):
     assert Path("file").read_text() == "mine"
 
 
-@pytest.mark.long
 def test_a_run_that_fails_leaves_no_folder(call, monkeypatch):
     from posenc_cli.vectors import pack_folder
 
@@ -159,7 +151,6 @@ def test_a_run_that_fails_leaves_no_folder(call, monkeypatch):
 CHECK = "--check pack pack/y.npy"
 
 
-@pytest.mark.long
 def test_what_turns_nothing_or_goes_with_nothing_is_refused(pack, refused):
     shape = np.load("pack/cos.npy").shape
     for asked, said in (
@@ -186,7 +177,6 @@ def test_what_turns_nothing_or_goes_with_nothing_is_refused(pack, refused):
         assert said in refused("emit", *asked.split()), asked
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("own")
 def test_a_scheme_of_ones_own_and_a_hybrid_have_packs(call):
     assert call("emit", "-s", "./own.py:halving", "-o", "own")[0] == 0
@@ -197,7 +187,6 @@ def test_a_scheme_of_ones_own_and_a_hybrid_have_packs(call):
     assert "alibi: left out, because it changes scores, not vectors" in err
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("half", ["float16", "bfloat16"])
 def test_vectors_that_were_rounded_to_a_half_precision_are_told_so(half, pack, printed):
     formats = pytest.importorskip("ml_dtypes")

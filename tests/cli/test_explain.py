@@ -85,13 +85,6 @@ def test_strict_fails_where_a_base_is_a_default_or_a_key_is_unread(call, config,
     assert json.loads(out)["defaulted"] == ["rope_theta of full_attention layers"]
 
 
-def test_several_configs_are_explained_as_text(config, printed):
-    path = config(GEMMA)
-    words = " ".join(printed("explain", "llama-3.1-8b", path, "--strict").split())
-    assert words.startswith("'llama-3.1-8b': model type llama")
-    assert f"{path!r}: model type gemma3_text" in words
-
-
 def test_each_of_several_configs_is_judged_whatever_the_others_are(call, config):
     doubtful = config(BASELESS, "doubtful.json")
     wrong = config({"model_type": "deberta"}, "wrong.json")
@@ -215,28 +208,12 @@ def test_what_cannot_be_read_ends_in_one_line_and_a_status(
     assert "config.json" in err.splitlines()[0]
 
 
-@pytest.mark.long
-def test_reading_a_config_needs_neither_numpy_nor_torch(posenc, config):
-    path = config(GEMMA)
-    done = posenc(*("explain", path), flags=["-X", "importtime"])
-    assert done.returncode == 0
-    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "posenc_cli.configs.config" in imported
-    assert not imported & {"numpy", "torch", "matplotlib", "plotext"}
-
-
 def test_a_parameter_of_the_command_line_takes_the_place_of_the_configs(config, document, refused):
     path = config(dict(find("qwen2.5-7b-yarn").config))
     (layers,) = document("explain", path, "--set", "factor=8")["layers"]
     assert layers["params"]["factor"] == {"value": 8.0, "source": "command line"}
     assert layers["derived"]["attention_factor"]["value"] == pytest.approx(1.2079441541679836)
     assert "rope-yarn has no parameter 'facto'" in refused("explain", path, "--set", "facto=8")
-
-
-def test_what_follows_from_a_parameter_follows_it(document):
-    given = ("--set", "partial=0.25", "--set", "dim=64")
-    (layers,) = document("explain", "llama-3.1-8b", *given)["layers"]
-    assert [layers["derived"][name]["value"] for name in ("head_dim", "rotated")] == [64, 16]
 
 
 @pytest.mark.parametrize(

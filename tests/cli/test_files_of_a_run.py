@@ -197,19 +197,6 @@ def test_a_file_takes_its_name_when_its_run_ends(tmp_path):
     assert [path.read_bytes(), *tmp_path.iterdir()] == [b"new", path]
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
-@pytest.mark.parametrize(
-    "words",
-    ["spectrum -s rope -l 9 -o a.png --json", "dot-similarity -s rope -l 9 -o a.npy --json"],
-)
-def test_a_stdout_that_fails_leaves_no_file(words, posenc, tmp_path):
-    with Path("/dev/full").open("w") as full:
-        done = posenc(*words.split(), stdout=full, stderr=subprocess.PIPE)
-    assert done.returncode == 3, done.stderr
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
 def test_a_stdout_that_fails_adds_nothing_to_the_summary_of_a_step(posenc, tmp_path):

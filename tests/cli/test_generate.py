@@ -78,16 +78,6 @@ def test_archives_carry_the_request(call, tmp_path):
     assert metadata["positions"] == "0:5"
 
 
-def test_csv_is_the_plain_matrix_and_header_names_columns(call, tmp_path):
-    asked = ("generate", "-s", "rope", "-d", "4", "--positions", "2,7", "-o")
-    call(*asked, "plain.csv")
-    call(*asked, "named.csv", "--header")
-    assert np.loadtxt("plain.csv", delimiter=",", dtype=np.float32).shape == (2, 4)
-    lines = (tmp_path / "named.csv").read_text().splitlines()
-    assert lines[0] == "position,d0,d1,d2,d3"
-    assert [line.split(",")[0] for line in lines[1:]] == ["2", "7"]
-
-
 REFUSED = [
     ("", "--scheme, --config or --model: one of them is needed", "posenc schemes"),
     ("-s rope --model gpt2 -l 4", "--scheme and --model: give one of them", None),
@@ -201,20 +191,6 @@ def test_no_clobber_keeps_what_is_there(call, tmp_path, refused):
     assert (tmp_path / "a.npy").read_bytes() != before
 
 
-@pytest.mark.long
-def test_a_scheme_of_ones_own_is_named_by_module_and_attribute(posenc, tmp_path):
-    (tmp_path / "mine.py").write_text(
-        "from posenc_cli.formulas.declare import Rows, absolute\n"
-        "@absolute(source='me', formula='p²')\n"
-        "def squares(*, dim: int = 2) -> Rows:\n"
-        "    '''Squares.'''\n"
-        "    return Rows(2, lambda xp, p, table: xp.stack([p * p, p * p], axis=-1) * 1.0)\n"
-    )
-    asked = ("generate", "-s", "mine:squares", "-l", "3", "-o", "-", "--format", "csv", "-q")
-    done = posenc(*asked, env={"PYTHONPATH": str(tmp_path)})
-    assert (done.returncode, done.stdout) == (0, "0.0,0.0\n1.0,1.0\n4.0,4.0\n"), done.stderr
-
-
 @pytest.mark.parametrize(
     ("where", "length"), [("--start 90 --len 10", 100), ("--positions 3,49", 50), ("-l 7", 7)]
 )
@@ -254,9 +230,6 @@ def not_rotary(*, dim: Dim = 4): return Rows(dim, lambda xp, p, t: xp.zeros((len
 def narrow(*, dim: Dim = 4): return Rows(dim, lambda xp, p, t: xp.zeros((len(p), dim - 1)))
 
 @absolute(source="me", formula="?")
-def wide(*, dim: Dim = 4): return Rows(dim, lambda xp, p, t: xp.zeros((len(p), dim + 1)))
-
-@absolute(source="me", formula="?")
 def long(*, dim: Dim = 4): return Rows(dim, lambda xp, p, t: xp.zeros((len(p) + 1, dim)))
 
 @absolute(source="me", formula="?")
@@ -279,7 +252,6 @@ def untyped(*, dim=4): return None
         ("nothing", "absolute schemes do not give a NoneType"),
         ("not_rotary", "rotary schemes do not give a Rows"),
         ("narrow", "rows of shape (3, 3) for 3 positions"),
-        ("wide", "rows of shape (3, 5) for 3 positions"),
         ("long", "rows of shape (4, 4) for 3 positions"),
         ("raises", "raised"),
         ("short", "1 frequencies"),
@@ -318,10 +290,17 @@ def test_a_folder_as_the_file_to_write_is_told_as_that(command, name, tmp_path, 
     assert (err.count("it is a folder"), err.count("\n"), "suffix" in err) == (1, 1, False)
 
 
-def test_without_a_length_there_are_512_positions_or_as_many_as_a_grid_has(document):
-    for scheme, shape in (("rope", [512, 64]), ("yarn", [512, 64]), ("alibi", [8, 512, 512])):
-        assert document("generate", "-s", scheme, "-o", f"{scheme}.npy")["shape"] == shape
-    assert document("generate", "-s", "sinusoidal-nd", "--set", "grid=4,6")["shape"][0] == 24
+@pytest.mark.parametrize(
+    ("asked", "shape"),
+    [
+        ("generate -s rope", [512, 64]),
+        ("generate -s alibi", [8, 512, 512]),
+        ("generate -s sinusoidal-nd --set grid=4,6", [24, 64]),
+        ("apply -s rope --seed 1 -o y.npy", [512, 64]),
+    ],
+)
+def test_without_a_length_there_are_512_positions_or_as_many_as_a_grid_has(asked, shape, document):
+    assert document(*asked.split())["shape"] == shape
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,6 @@ def test_whole_numbers_may_be_written_for_readers(call, length):
     assert np.load("a.npy").shape == (1000, 16)
 
 
-def test_positions_are_such_numbers_too(call):
-    asked = ("generate", "-s", "rope", "--positions", "1e3:1_002,2e6", "-d", "4", "-o", "a.npy")
-    assert call(*asked)[0] == 0
-    assert np.load("a.npy").shape == (3, 4)
-
-
 @pytest.mark.parametrize("length", ["1e-3", "1.5", "1__0", "_1", "1e", "e3", "0x10", "1e9999999"])
 def test_what_is_no_whole_number_is_refused(length, refused):
     assert "--len" in refused("generate", "-s", "rope", "-l", length)

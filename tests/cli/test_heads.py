@@ -124,7 +124,6 @@ def test_a_mask_that_is_none_is_refused(change, said, tmp_path, refused):
         ("-s rope --train 1025", "1025 positions; at most 1024"),
         ("-s rope --test 1000000", "100000000 scores"),
         ("-s rope --len 8", "--len"),
-        ("-s rope --in a.npy", "--in"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_in_a_line(arguments, said, refused):

@@ -1,7 +1,5 @@
 """Pages of help: examples first, options in groups, no word cut at any width."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import re
 import shlex

@@ -1,6 +1,5 @@
 """``posenc identify``: what it says, to people and to scripts, and what it refuses."""
 
-import json
 import re
 import shlex
 from pathlib import Path
@@ -20,9 +19,8 @@ def tables(tmp_path):
 
 
 @pytest.mark.slow
-def test_tables_of_a_model_are_named_with_all_that_matters(tables, report, printed):
-    status, found = report("identify", *tables)
-    assert status == 0
+def test_tables_of_a_model_are_named_with_all_that_matters(tables, document, printed):
+    found = document("identify", *tables)
     assert found["next"] == f"write the same array: {' && '.join(found['commands'])}"
     assert list(found)[1:6] == ["ok", "verdict", "cause", "next", "scheme"]
     assert (found["scheme"], found["layout"], found["dtype"]) == ("rope-llama3", "half", "float32")
@@ -84,11 +82,10 @@ def test_bfloat16_tables_are_read(call, report):
 
 
 @pytest.mark.long
-def test_what_nothing_fits_is_status_1_and_said_so(tmp_path, report, printed):
+def test_what_nothing_fits_is_status_1_and_said_so(tmp_path, document, printed):
     table = np.random.default_rng(5).normal(0, 0.02, (64, 32)).astype(np.float32)
     np.save(tmp_path / "learned.npy", table)
-    status, found = report("identify", "learned.npy")
-    assert status == 1
+    found = document("identify", "learned.npy", status=1)
     assert (found["scheme"], found["params"], found["layout"]) == (None, None, None)
     out = printed("identify", "learned.npy", status=1)
     assert out.startswith("not identified: 'learned.npy'")
@@ -129,7 +126,6 @@ def test_a_command_is_broken_between_its_words(call, tmp_path):
     [
         ("a.npy b.npy", 2, "one shape, not 4×4 and 4×6"),
         ("b.npy complex.npy", 2, "'complex.npy' holds complex numbers"),
-        ("complex.npy b.npy", 2, "'complex.npy' holds complex numbers"),
         ("complex.npy complex.npy", 2, "'complex.npy' holds complex numbers"),
         ("one.npy", 2, "one.npy"),
         ("missing.npy", 3, "missing.npy"),
@@ -141,29 +137,6 @@ def test_what_cannot_be_identified_is_refused(asked, status, said, refused):
     np.save("complex.npy", np.ones((4, 6), np.complex64))
     np.save("one.npy", np.ones(1))
     assert said in refused("identify", *asked.split(), status=status)
-
-
-@pytest.mark.sweep(5)
-@pytest.mark.parametrize(
-    "values",
-    [
-        np.full((8, 8), np.nan),
-        np.full((8, 8), np.inf),
-        np.full((8, 8), 1e300),
-        np.full((3, 4, 5, 6), 1.0),
-        np.ones((1, 8)),
-        np.ones((8, 1)),
-        np.zeros((2, 2), np.complex64),
-        np.arange(64.0).reshape(8, 8) * 1e-300,
-        np.full((2, 3, 3), -np.inf),
-        np.tile([1.0, 0.0], (9, 3)),
-    ],
-)
-def test_strange_arrays_end_in_a_verdict(values, call):
-    np.save("a.npy", values)
-    status, out, err = call("identify", "a.npy", "--json")
-    assert status in (0, 1), err
-    json.loads(out, parse_constant=pytest.fail)
 
 
 @pytest.mark.slow
@@ -307,15 +280,6 @@ def test_no_command_takes_an_empty_name_for_this_folder_or_for_none(words, refus
     err = refused(*words)
     assert "Is a directory" not in err
     assert words[-2] == "--impl" or "the name is empty" in err
-
-
-@pytest.mark.long
-def test_one_wrong_frequency_makes_a_ladder_none(tmp_path, printed):
-    values = (10_000.0 ** (-np.arange(32) / 32)).astype(np.float32)
-    values[31] *= np.float32(1.01)
-    np.save(tmp_path / "w.npy", values)
-    out = printed("identify", "w.npy", status=1)
-    assert " ".join(out.split()).startswith("not identified: 'w.npy' (32, float32)")
 
 
 def test_what_comes_within_a_tolerance_is_said_to_fit_loosely_beside_what_is_equal(call, tmp_path):

@@ -1,7 +1,5 @@
 """What each command imports beyond the standard library: what it needs, and late."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -166,13 +164,6 @@ def test_a_word_that_is_completed_imports_neither_numpy_nor_what_makes_values(
     status, modules = imported_by([], tmp_path)
     assert status == 0
     assert {"typer"} <= modules & WATCHED <= TYPER
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("option", ["--version", "--help"])
-def test_what_the_program_says_of_itself_imports_nothing(option, tmp_path):
-    status, modules = imported_by([option], tmp_path)
-    assert (status, modules & WATCHED) == (0, set())
 
 
 def test_typer_is_used_by_public_names_and_has_no_upper_bound():

@@ -89,7 +89,6 @@ def test_json_has_the_promised_fields(document):
         ("unique>=5", 1),
         ("defined-beyond,defined-beyond>=1e9", 0),
         ("distinct-float16>=60,distinct-bfloat16", 0),
-        ("linear-shift-held-out<=1e-30", 1),
         ("decay<=2", 1),
     ],
 )

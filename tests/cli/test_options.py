@@ -1,16 +1,13 @@
 """What a command receives of its options: values, in groups, and errors in posenc's words."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import pytest
 
 from posenc_cli.cli import app
-from posenc_cli.cli.choosing import PositionOptions  # noqa: TC001 - the command table reads it
-from posenc_cli.cli.console import Console  # noqa: TC001 - the command table reads it
+from posenc_cli.cli.choosing import PositionOptions
+from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import OutputOptions, Setting, option, settings_option, whole_option
-from posenc_cli.numerics.dtypes import FLOAT16
 
 RECEIVED = {}
 
@@ -68,18 +65,6 @@ def test_thousands_of_digits_are_refused_unread(take, digits):
     status, _, err = take("--head", "1" * digits)
     assert (status, f"({digits} characters)" in err or digits < 60) == (2, True)
     assert err.endswith(" is past 2^53, the last exact position\n")
-
-
-def test_a_number_format_is_one_wherever_it_is_named(call):
-    from posenc_cli.cli.options import number_format
-
-    assert number_format("--dtype", "float16") is FLOAT16
-    for command in ("generate", "compare", "dot-similarity"):
-        asked = ["rope", "rope"] if command == "compare" else ["-s", "rope", "-l", "4"]
-        assert call(command, *asked, "--dtype", "float17")[2] == (
-            "posenc: error: --dtype 'float17': must be one of float16, bfloat16, float32, float64\n"
-            "hint: did you mean 'float16'?\n"
-        )
 
 
 def test_an_option_without_its_value_points_to_the_help_of_its_command(refused):

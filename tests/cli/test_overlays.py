@@ -96,16 +96,6 @@ def test_a_difference_of_samples_is_called_one(call, tmp_path, monkeypatch, docu
     assert "means by offset, at the offsets looked at, a sample" in told
 
 
-@pytest.mark.parametrize("normalize", ["dot", "cosine"])
-def test_random_content_is_one_draw(normalize, document):
-    line = ("dot-similarity", "-s", "rope", "-d", "8", "-l", "20", "--content", "random")
-    found = document(*line, "--normalize", normalize)
-    lengths = (np.random.default_rng(0).standard_normal((4, 2)) ** 2).sum(axis=1)  # (pairs,)
-    weights = lengths / (lengths.sum() if normalize == "cosine" else 8)
-    values = weights @ np.cos(np.outer(10.0 ** -np.arange(4), found["offsets"]))
-    np.testing.assert_allclose(found["profile"], values, atol=1e-12)
-
-
 @pytest.mark.long
 def test_roformers_bound_is_that_of_its_section_and_bounds(call, document):
     line = ("dot-similarity", "-s", "rope", "-d", "16", "-l", "128", "--bound")
@@ -151,8 +141,8 @@ def test_equal_and_independent_contents_stand_side_by_side(call, document):
         ("dot-similarity --in t.npy --bound", "--bound cannot go with --in"),
         ("dot-similarity -s rope -s alibi -l 8 --out s.npy", "holds one matrix"),
         ("spectrum -s rope -s alibi", "is not made of waves"),
-        ("spectrum --len 5", "--len '5' needs an encoding"),
         ("spectrum -s rope --as vllm", "needs --config or --model"),
+        ("spectrum --len 5", "--len '5' needs an encoding"),
         ("spectrum" + " -s rope" * 13, "13 encodings share one set of axes, which shows at most"),
         ("alibi-slopes --heads 4 --heads 5 --format csv", "--format csv needs one list"),
         ("alibi-slopes --heads 4 --heads 5 --check t.npy", "--check needs one list"),
@@ -161,13 +151,6 @@ def test_equal_and_independent_contents_stand_side_by_side(call, document):
 def test_what_cannot_be_is_one_line(arguments, told, refused):
     np.save("t.npy", np.ones((4, 4)))
     assert told in refused(*arguments.split())
-
-
-def screen(monkeypatch, columns, lines):
-    """Let stdout be a terminal of this size that wants no colours."""
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    for name, value in (("COLUMNS", columns), ("LINES", lines), ("NO_COLOR", 1)):
-        monkeypatch.setenv(name, str(value))
 
 
 @pytest.mark.sweep(3)
@@ -179,8 +162,8 @@ def screen(monkeypatch, columns, lines):
         "dot-similarity -m llama-3-8b -m llama-3.1-8b -l 300",
     ],
 )
-def test_the_picture_comes_first_and_all_has_room(size, arguments, call, monkeypatch):
-    screen(monkeypatch, *size)
+def test_the_picture_comes_first_and_all_has_room(size, arguments, call, screen):
+    screen(*size)
     lines = call(*arguments.split())[1].splitlines()
     assert max(map(len, lines)) <= size[0]
     assert len(lines) <= size[1] - 1
@@ -201,8 +184,8 @@ def test_the_picture_comes_first_and_all_has_room(size, arguments, call, monkeyp
         ("order-check -s rope -s alibi -s sinusoidal -s nope --plot", "scores of dog bites man"),
     ],
 )
-def test_the_answer_on_several_stays_on_a_small_screen(arguments, first, call, monkeypatch):
-    screen(monkeypatch, 80, 24)
+def test_the_answer_on_several_stays_on_a_small_screen(arguments, first, call, screen):
+    screen(80, 24)
     lines = call(*arguments.split())[1].splitlines()
     assert lines[0].strip().startswith(first)
     assert len(lines) <= 23
@@ -219,8 +202,8 @@ def test_a_difference_past_numbers_is_none(call, tmp_path):
     assert (status, json.loads(out)["differences"][0]["largest"]) == (0, None)
 
 
-def test_what_has_no_room_on_a_screen_is_named(call, monkeypatch):
-    screen(monkeypatch, 80, 24)
+def test_what_has_no_room_on_a_screen_is_named(call, screen):
+    screen(80, 24)
     line = ("dot-similarity", *("-s", "rope") * 12, "--set", "b.base=500", "-l", "8")
     out = call(*line)[1]
     assert all(f"{letter}: rope" in out for letter in "abcdefghijkl")

@@ -3,8 +3,6 @@
 The oracle is the function itself, called with all positions at once.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

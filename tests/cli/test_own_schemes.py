@@ -9,7 +9,7 @@ import pytest
 
 import posenc_cli as library
 from posenc_cli import catalogue
-from posenc_cli.errors import InvalidInput, Unavailable
+from posenc_cli.errors import InvalidInput
 from posenc_cli.loading import object_named
 
 MINE = """
@@ -133,12 +133,6 @@ def test_the_library_takes_it_and_reads_the_file_as_it_is_now(tmp_path):
     after = library.encode(SLOW, 4)
     assert (after == library.encode("rope", 4, dim=8)).all()
     assert (before != after).any()
-    with pytest.raises(Unavailable, match="there is no file './none.py'"):
-        library.encode("./none.py:f", 4)
-    with pytest.raises(ValueError, match="has no attribute 'none'"):
-        library.encode("./code/mine.py:none", 4)
-    with pytest.raises(ValueError, match="'./code/mine.py' names a file, but no scheme in it"):
-        library.encode("./code/mine.py", 4)
 
 
 def test_a_file_is_run_again_only_where_it_has_changed(folder, capsys):

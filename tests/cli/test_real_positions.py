@@ -54,6 +54,7 @@ def test_positions_come_from_a_file_of_numbers(call, tmp_path, refused):
             "faint line: position 0.25; full line: position 1/3",
         ),
         ("compare rope rope-linear --positions 0.5,2.5", "at position 2.5"),
+        ("compare rope rope-linear --positions=-2,0.5", "at position -2, dimension"),
     ],
 )
 def test_pictures_name_positions_as_they_are(call, command, seen):
@@ -92,8 +93,3 @@ def test_a_curve_over_thirds_is_one_line():
     figure = column_figure(asked, lambda _plan: Engine())
     gaps = [int(np.isnan(np.asarray(curve.y, float)).sum()) for curve in figure.curves]
     assert gaps == [1] * len(gaps)  # before 9 alone
-
-
-def test_a_whole_position_among_fractions_is_named_as_one(call):
-    _, out, _ = call(*["compare", "rope", "rope-linear", "--positions", "-2,0.5"])
-    assert "at position -2, dimension" in out

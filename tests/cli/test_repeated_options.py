@@ -44,7 +44,3 @@ def test_the_same_again_is_no_contradiction(call):
     )
     assert once[0] == 0
     assert again == once
-
-
-def test_repeatable_options_stay_repeatable(printed):
-    assert "sinusoidal, rope" in printed("heatmap", "-s", "sinusoidal", "-s", "rope", "-l", "16")

@@ -30,12 +30,6 @@ def test_json_documents_every_parameter(call):
     assert told == ("--set slopes", "press|naive", "press")
 
 
-def test_an_unknown_scheme_is_refused_with_the_nearest(refused):
-    err = refused("schemes", "alibis")
-    assert "unknown scheme 'alibis'" in err
-    assert "hint: did you mean 'alibi'?" in err
-
-
 @pytest.fixture
 def plugins(tmp_path, monkeypatch):
     """Two installed plugins: one that works, one whose import fails."""

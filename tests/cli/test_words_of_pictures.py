@@ -30,10 +30,6 @@ ORIGINAL = "the original context, 4096 positions"
 
 HEATMAPS = {
     "-s rope -l 16 -d 8": Words(ROTARY, "position", "dimension", "value", ("cos", "sin")),
-    "-s rope --positions 0:10,1000:1010,5 -d 8": Words(
-        "rope: 21 positions × 8 dimensions (base=10000)",
-        *("position", "dimension", "value", ("cos", "sin")),
-    ),
     "-s rope -l 16 -d 8 --unsplit": Words(ROTARY, "position", "dimension", "value"),
     "-s rope -l 16 -d 8 --table complex": Words(
         "rope complex: 16 positions × 4 complex (base=10000)",
@@ -48,10 +44,6 @@ HEATMAPS = {
     "-s sinusoidal -l 16 -d 8": Words(
         "sinusoidal: 16 positions × 8 dimensions (base=10000)",
         *("position", "dimension", "value", ("sin", "cos")),
-    ),
-    "-s learned -l 5 -d 4": Words(
-        "learned: 5 positions × 4 dimensions (random weights, seed 0)",
-        *("position", "dimension", "value"),
     ),
     "-s transformer-xl -l 8 -d 8": Words(
         "transformer-xl: 15 offsets × 8 dimensions (base=10000)",
@@ -85,11 +77,10 @@ HEATMAPS = {
     "--in complex.npy": Words(
         "'complex.npy': 6 × 4 complex128", "row", "column", "value", ("real", "imaginary")
     ),
-    "--in stack.npy": Words("'stack.npy': 3 × 6 × 6 float64", "row", "column", "value", ("[1]",)),
     "--in stack.npy --head 2": Words(
         "'stack.npy': 3 × 6 × 6 float64, matrix [2]", "row", "column", "value"
     ),
-    "--in waves.npy": Words("'waves.npy': 32 × 16 float64", "row", "column", "value"),
+    "--in stack.npy": Words("'stack.npy': 3 × 6 × 6 float64", "row", "column", "value", ("[1]",)),
 }
 CURVES = {
     "alibi-slopes --heads 6 --plot": Words(SLOPES, "slope", "head"),
@@ -101,20 +92,9 @@ CURVES = {
         "rope-yarn: 3 of 8 pairs keep their wavelength, the others are up to 4× as long",
         *("wavelength in positions", "pair", None, (ORIGINAL, "before: plain RoPE", "after")),
     ),
-    "spectrum -s transformer-xl -d 16": Words(
-        "transformer-xl (dim=16, base=10000): wavelength of each pair",
-        *("wavelength in offsets", "pair"),
-    ),
     "dot-similarity -s rope -l 16 -d 8 --profile": Words(
         "rope (dim=8, base=10000): q·k / d, content ones, by offset",
         *("q·k / d", "offset m − n", None, ("half",)),
-    ),
-    "dot-similarity -s sinusoidal -l 16 -d 8 --profile": Words(
-        "sinusoidal (dim=8, base=10000): dot product, by offset",
-        "dot product",
-        "offset m − n",
-        None,
-        ("half",),
     ),
     "dot-similarity -s sinusoidal -l 16 -d 8 --profile --normalize cosine": Words(
         "sinusoidal (dim=8, base=10000): cosine, by offset",
@@ -135,9 +115,6 @@ MAPS = {
     "dot-similarity -s alibi -l 16 --heads 2": Words(
         "alibi (heads=2): bias of head 0 of 2", "query", "key", "bias"
     ),
-    "dot-similarity -s sinusoidal -l 16 -d 8": Words(
-        "sinusoidal (dim=8, base=10000): dot product", "position", "position", "dot product"
-    ),
     "dot-similarity --in real.npy": Words(
         "'real.npy': dot product", "position", "position", "dot product"
     ),
@@ -153,8 +130,6 @@ def drawn(call, tmp_path):
     np.save(tmp_path / "real.npy", random.normal(size=(12, 8)))
     np.save(tmp_path / "complex.npy", np.exp(1j * np.arange(24.0)).reshape(6, 4))
     np.save(tmp_path / "stack.npy", random.normal(size=(3, 6, 6)))
-    angles = np.multiply.outer(np.arange(32), 10_000.0 ** (-np.arange(8) / 8))
-    np.save(tmp_path / "waves.npy", np.stack([np.sin(angles), np.cos(angles)], 2).reshape(32, 16))
 
     def run(command: str, *more: str) -> str:
         status, out, err = call(*command.split(), *more)
@@ -302,11 +277,10 @@ def test_json_names_the_same(command, drawn):
     words = HEATMAPS[command]
     document = json.loads(drawn(f"heatmap {command}", "--json"))
     assert document["title"] == words.title
-    panels = document.get("panels", [document])
     if words.value is None:
         assert (document["y_label"], document["x_label"]) == (words.down, words.across)
         return
-    for panel in panels:
+    for panel in document.get("panels", [document]):
         labels = panel["row_label"], panel["column_label"], panel["value_label"]
         assert labels == (words.down, words.across, words.value)
 

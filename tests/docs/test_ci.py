@@ -1,7 +1,5 @@
 """The snippets for CI systems: their commands run, and fail where the code is wrong."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

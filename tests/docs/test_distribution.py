@@ -1,7 +1,5 @@
 """What a checkout is installed with, and what a source distribution holds."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

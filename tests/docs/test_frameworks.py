@@ -1,7 +1,5 @@
 """The examples of docs/frameworks.md give what they show, where their frameworks are installed."""
 
-from __future__ import annotations
-
 import doctest
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """The examples of the library, on its page and in the README, give what is shown."""
 
-from __future__ import annotations
-
 import doctest
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Help, output and pages say things in the field's words: the glossary's other column stays out."""
 
-from __future__ import annotations
-
 import ast
 import io
 import re

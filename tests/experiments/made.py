@@ -1,8 +1,6 @@
 """Results that no model gave: losses by a law, to hold reports against."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 from posenc_cli.experiments.request import (
     EncodingRequest,
@@ -13,9 +11,6 @@ from posenc_cli.experiments.request import (
 )
 from posenc_cli.experiments.summary import last_places, trained_length
 from posenc_cli.experiments.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 
 def encodings(*names: str) -> tuple[EncodingRequest, ...]:

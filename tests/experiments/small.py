@@ -1,7 +1,5 @@
 """Experiments so small that a test can run them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from posenc_cli.experiments.request import EncodingRequest, ExperimentRequest, ModelSize

@@ -1,14 +1,12 @@
 """Run folders: what they keep, what they refuse, and how several become one."""
 
-from __future__ import annotations
-
 import functools
 import json
 import operator
 import os
 import resource
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +14,6 @@ from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.experiments.folder import RunFolder
 from posenc_cli.experiments.request import JobResult, LengthLosses, RunResult
 from tests.experiments.small import request
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def result(job, loss: float = 1.5) -> JobResult:
@@ -80,13 +75,6 @@ def test_a_full_disk_leaves_a_folder_that_a_new_run_or_a_resumed_one_takes(tmp_p
     again.make_room()
     again.keep(job, result(job))
     assert again.result(job) == result(job)
-
-
-def test_a_run_goes_on_with_the_same_request_alone(tmp_path):
-    folder = RunFolder.made(tmp_path / "run", request("rope"))
-    folder.check_same(request("rope"))
-    with pytest.raises(InvalidInput, match="was made with other steps: 6, not 7"):
-        folder.check_same(request("rope", steps=7))
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"encodings": 3}', "\0", "[" * 9999])

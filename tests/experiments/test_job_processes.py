@@ -1,7 +1,5 @@
 """Jobs in processes: results as of one process, whatever dies on the way."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

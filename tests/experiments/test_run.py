@@ -1,7 +1,5 @@
 """A job from end to end: what it gives, and that it gives it again."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

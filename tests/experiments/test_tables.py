@@ -1,7 +1,5 @@
 """What each kind of encoding gives a transformer, held against formulas written out here."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -52,34 +50,11 @@ def test_every_scheme_of_the_catalogue_enters_by_the_hook_of_its_kind(name):
     assert (only.learnable is not None) == learns
 
 
-def test_rope_turns_by_its_frequencies():
-    turns = part("rope", 50).entry(50, NONE, 50)
-    angles = np.arange(50)[:, None] * 10000.0 ** (-np.arange(8) / 8)
-    np.testing.assert_allclose(turns.queries, np.exp(1j * angles), atol=1e-12)
-    np.testing.assert_array_equal(turns.queries, turns.keys)
-    assert (turns.first, turns.second) == (tuple(range(0, 16, 2)), tuple(range(1, 16, 2)))
-
-
 def test_stretches_leave_the_trained_length_as_it_is():
     rope = part("rope", 80)
     plain = rope.entry(20, NONE, 20)
     for stretch in ("linear", "ntk", "dynamic", "yarn", "llama3", CLIP):
         np.testing.assert_array_equal(rope.entry(20, stretch, 20).queries, plain.queries)
-
-
-def test_alibi_scores_fall_with_the_distance_by_each_heads_slope():
-    entry = part("alibi", 9).entry(9, NONE, 9)
-    scores = entry.fixed[:, distances(entry, 9)]  # (heads, queries, keys)
-    slopes = np.array([2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8])[:, None, None]
-    apart = np.subtract.outer(np.arange(9), np.arange(9))
-    np.testing.assert_array_equal(np.tril(scores), np.tril(-slopes * apart))
-
-
-def test_clipped_distances_are_no_farther_than_trained_ones():
-    entry = part("alibi", 9).entry(9, CLIP, 4)
-    lower = np.tril(distances(entry, 9))
-    expected = np.tril(np.minimum(np.arange(9)[:, None] - np.arange(9)[None, :], 3))
-    np.testing.assert_array_equal(lower, expected)
 
 
 def test_t5_has_the_buckets_of_a_decoder():

@@ -1,9 +1,7 @@
 """The tasks: each answer worked out again, each test the same again."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,13 +9,8 @@ import pytest
 from posenc_cli.errors import InvalidInput
 from posenc_cli.experiments.corpus import Corpus
 from posenc_cli.experiments.request import TRAINED
-from posenc_cli.experiments.tasks import SEQUENCES, TASKS, Task, Text, task_of
+from posenc_cli.experiments.tasks import SEQUENCES, TASKS, Task, Text, TokenBatch, task_of
 from posenc_cli.records import replace
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from posenc_cli.experiments.tasks import TokenBatch
 
 NAMES = sorted(TASKS)
 ANSWERED = sorted(set(TASKS) - {"text"})

@@ -1,7 +1,5 @@
 """The model, held against one written out here for a single seed and sequence."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Text matrices: the shortest numbers, one notation, read back bit for bit by NumPy."""
 
-from __future__ import annotations
-
 import io
 import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -13,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc_cli.errors import InvalidInput
 from posenc_cli.files import csv
 from posenc_cli.files.matrix import Matrix
-from posenc_cli.numerics.dtypes import COMPLEX64, FLOAT16, FLOAT32, FLOAT64, DType
+from posenc_cli.numerics.dtypes import FLOAT16, FLOAT32, FLOAT64, DType
 
 DTYPES = (FLOAT16, FLOAT32, FLOAT64)
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
@@ -157,16 +154,3 @@ def test_rows_without_labels_are_numbered_and_labels_without_header_unused():
     assert text_of(array, FLOAT32, header=True) == "position,d0,d1\n0,1.0,2.0\n1,3.0,4.0\n"
     assert text_of(array[:, 0], FLOAT32, header=True) == "position,d0\n0,1.0\n1,3.0\n"
     assert text_of(array, FLOAT32, row_labels=count) == "1.0,2.0\n3.0,4.0\n"
-
-
-@pytest.mark.parametrize(
-    ("shape", "dtype", "reason", "hint"),
-    [
-        ((2, 3, 3), FLOAT32, r"three|two axes.*\(2×3×3\)", "--head H"),
-        ((2, 3), COMPLEX64, "cannot hold complex64", "--table interleaved"),
-    ],
-)
-def test_what_text_cannot_hold_is_refused(shape, dtype, reason, hint):
-    with pytest.raises(InvalidInput, match=reason) as caught:
-        csv.check(Matrix(shape, dtype, lambda: iter(()), {}))
-    assert hint in (caught.value.hint or "")

@@ -1,7 +1,5 @@
 """Memory of mapped files is given back, and their values stay what they are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

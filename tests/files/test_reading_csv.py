@@ -1,7 +1,5 @@
 """Reading matrices of text: what is accepted, and that every number is read exactly."""
 
-from __future__ import annotations
-
 import math
 import struct
 

@@ -1,7 +1,5 @@
 """Files made to break a reader: each is refused in one line, quickly, and runs nothing."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

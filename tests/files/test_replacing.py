@@ -1,7 +1,5 @@
 """A file is replaced only by a whole one; links, permissions and devices are respected."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat
@@ -127,21 +125,6 @@ def test_a_new_file_honours_the_umask(tmp_path, umask, mode, clobber):
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == mode
-
-
-@pytest.mark.parametrize("clobber", [True, False])
-def test_a_fifo_is_written_directly(tmp_path, clobber):
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
-    received: list[bytes] = []
-    reader = threading.Thread(target=lambda: received.append(fifo.read_bytes()))
-    reader.start()
-    preflight(fifo, clobber=clobber, needed=10**18)
-    write(fifo, b"x" * 1_000_000, clobber=clobber)
-    reader.join(10)
-    assert received == [b"x" * 1_000_000]
-    assert stat.S_ISFIFO(fifo.stat().st_mode)
-    assert names(tmp_path) == ["fifo"]
 
 
 def test_a_fifo_whose_reader_leaves_is_unavailable(tmp_path):

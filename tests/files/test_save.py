@@ -1,7 +1,5 @@
 """A format and a place together: what is checked before, during and after."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os
@@ -53,19 +51,6 @@ def test_what_was_saved_is_told(tmp_path, name, digest):
     sha256 = hashlib.sha256(data).hexdigest() if digest else None
     assert saved == Saved(path, len(data), sha256)
     assert FORMATS[name].size(MATRIX) <= len(data)
-    assert names(tmp_path) == ["a"]
-
-
-@each_format
-def test_an_exception_among_the_blocks_leaves_the_old_file(tmp_path, name):
-    def blocks():
-        yield ARRAY[:4]
-        raise KeyboardInterrupt
-
-    (tmp_path / "a").write_bytes(b"old")
-    with pytest.raises(KeyboardInterrupt):
-        save(replace(MATRIX, blocks=blocks), str(tmp_path / "a"), format=FORMATS[name])
-    assert (tmp_path / "a").read_bytes() == b"old"
     assert names(tmp_path) == ["a"]
 
 
@@ -166,15 +151,6 @@ class TestFormatOf:
             format_of("a.npy", name)
         assert caught.value.message.isprintable()
         assert (hint or "") in (caught.value.hint or "")
-
-
-def test_the_table_is_known_without_loading_numpy():
-    code = (
-        "import sys, posenc_cli.files.formats, posenc_cli.files.formats\n"
-        "print(sorted({'numpy', 'zipfile', 'safetensors', 'orjson'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert done.stdout == b"[]\n"
 
 
 MEMORY = """

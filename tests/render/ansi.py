@@ -1,7 +1,5 @@
 """Reading back what a terminal would show: the glyph and colours of each cell of a text."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

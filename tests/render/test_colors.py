@@ -1,7 +1,5 @@
 """Colour maps are even to the eye, and terminals show the nearest they have."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import matplotlib as mpl

@@ -1,7 +1,5 @@
 """The picture of a check: error beside tolerance, and the pairs and positions that are wrong."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

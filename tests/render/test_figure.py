@@ -1,9 +1,8 @@
 """What of a heatmap is shown, and which colours its values get."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,9 +22,6 @@ from posenc_cli.render.figure import (
     heatmaps_of,
     scale_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ROWS, COLUMNS = Axis("position", range(2**40)), Axis("dimension", range(8))
 

@@ -1,12 +1,11 @@
 """The rules of docs/grammar.md, held by every command that draws."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +14,13 @@ from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.cli.command_line import COMMANDS, function_of
 from posenc_cli.cli.pictures import PictureOptions
 from posenc_cli.errors import InvalidInput
-from posenc_cli.formulas.parameters import as_text
+from posenc_cli.formulas.parameters import Parameter, as_text
 from posenc_cli.render.drawing.image import drawn_page, image_bytes
 from posenc_cli.render.figure import (
     Axis,
     Curve,
     Curves,
+    Figure,
     Heatmap,
     Panels,
     Picture,
@@ -32,12 +32,6 @@ from posenc_cli.render.style import Style
 from posenc_cli.render.terminal.blocks import Medium, Page, width_of
 from posenc_cli.render.terminal.text_pictures import picture_text
 from tests.experiments.made import run_made_jobs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from posenc_cli.formulas.parameters import Parameter
-    from posenc_cli.render.figure import Figure
 
 SMALL = ["--dim", "8", "--len", "16"]
 DRAWN: dict[str, list[tuple[list[str], str]]] = {
@@ -126,6 +120,18 @@ def words_of(figure: Figure) -> str:
     return "\n".join(parts)
 
 
+def check_colours(figure: Figure) -> None:
+    """Colours diverge around a zero between values, and from nothing else."""
+    shown = [heatmap.sample(64, 64) for heatmap in heatmaps_of(figure)]
+    for part, scale in zip(shown, scales_of(shown), strict=True):
+        if scale.kind == "diverging":
+            assert scale.low == -scale.high
+            signs = {*np.sign(np.concatenate([p.values.ravel() for p in shown])).tolist()}
+            assert {-1.0, 1.0} <= signs or part.heatmap.limits is not None
+        elif scale.kind == "sequential":
+            assert scale.low >= 0 or scale.high <= 0
+
+
 def test_every_command_that_draws_is_held_to_the_grammar():
     drawing = {
         name
@@ -139,8 +145,11 @@ def test_every_command_that_draws_is_held_to_the_grammar():
 
 @pytest.mark.long
 @pytest.mark.parametrize(("arguments", "said"), CASES)
-def test_a_title_says_what_is_not_the_default_and_axes_what_they_count(arguments, said, figure_of):
+def test_a_title_says_what_is_not_the_default_axes_what_they_count_and_colours_the_sign(
+    arguments, said, figure_of
+):
     figure = figure_of(*arguments)
+    check_colours(figure)
     assert said in words_of(figure)
     for panel in panels_of(figure):
         names = (
@@ -234,21 +243,6 @@ def test_every_parameter_of_a_scheme_is_named_where_it_is_not_the_default(name):
             named = parameters_text(bound, last=15)
             assert re.search(rf"\b{parameter.name}[= ]{re.escape(value)}(,|$)", named), named
     assert untried == UNTRIED.get(name, set())
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("arguments", "said"), CASES)
-def test_colours_diverge_around_a_zero_between_values_and_from_nothing_else(
-    arguments, said, figure_of
-):
-    shown = [heatmap.sample(64, 64) for heatmap in heatmaps_of(figure_of(*arguments))]
-    for part, scale in zip(shown, scales_of(shown), strict=True):
-        if scale.kind == "diverging":
-            assert scale.low == -scale.high
-            signs = {*np.sign(np.concatenate([p.values.ravel() for p in shown])).tolist()}
-            assert {-1.0, 1.0} <= signs or part.heatmap.limits is not None
-        elif scale.kind == "sequential":
-            assert scale.low >= 0 or scale.high <= 0
 
 
 def heatmap(values: np.ndarray, label: str, title: str = "a map") -> Heatmap:

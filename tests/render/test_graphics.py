@@ -1,7 +1,5 @@
 """Pictures of pixels in escape sequences: decoded again, they are the figure of a file."""
 
-from __future__ import annotations
-
 import io
 import re
 from base64 import b64decode

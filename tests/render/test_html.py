@@ -1,7 +1,5 @@
 """Pages: one file without network, whose numbers are those of exact formulas."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

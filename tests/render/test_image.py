@@ -1,7 +1,5 @@
 """Figures as files: the size asked for, the colours of the values, the same bytes every time."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import math

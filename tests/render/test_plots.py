@@ -1,7 +1,5 @@
 """Curves in text: labels say the values of their lines, whatever the values are."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

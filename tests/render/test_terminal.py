@@ -1,7 +1,5 @@
 """Pictures in the terminal: within their page, and true to the values."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any

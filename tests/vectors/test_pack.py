@@ -1,7 +1,5 @@
 """Golden packs: that they pass what is right, kill what is wrong, and say which mistake it is."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -184,10 +182,19 @@ def test_what_survives_is_counted_with_its_reason():
 
 
 @pytest.mark.long
-def test_what_cannot_be_made_of_an_encoding_is_no_mistake_and_has_its_reason():
+def test_mistakes_that_give_the_same_values_count_once_and_those_that_cannot_be_made_never():
     pack = pack_of("rope", dim=16)
+    messages = [one.message for one in pack.known]
+    assert (
+        "the rotation runs backward: the sine has the wrong sign, or the first and the second "
+        "dimension of each pair are swapped" in messages
+    )
+    assert len({*messages}) == len(messages)
     reasons = {one.message: one.reason for one in pack.outcomes if one.detected is None}
     assert reasons["all dimensions rotate"] == "all 16 dimensions do"
+    assert pack.content.conventions["unchanged"] is None
+    partial = pack_of("rope", dim=16, partial=0.5).content.conventions
+    assert partial["unchanged"] == "columns 8 to 15"
 
 
 @pytest.mark.long
@@ -198,23 +205,6 @@ def test_what_changes_no_position_that_there_is_is_no_mistake():
     unseen = "it changes no value at any existing position"
     assert reasons["positions were rounded to bfloat16"] == unseen
     assert pack.detected == len(pack.known)
-
-
-def test_the_columns_that_stay_as_they_are_are_named():
-    assert pack_of("rope", dim=16).content.conventions["unchanged"] is None
-    partial = pack_of("rope", dim=16, partial=0.5).content.conventions
-    assert partial["unchanged"] == "columns 8 to 15"
-
-
-@pytest.mark.long
-def test_mistakes_that_give_the_same_values_count_once():
-    pack = pack_of("rope", dim=16)
-    messages = [one.message for one in pack.known]
-    assert (
-        "the rotation runs backward: the sine has the wrong sign, or the first and the second "
-        "dimension of each pair are swapped" in messages
-    )
-    assert len({*messages}) == len(messages)
 
 
 @pytest.mark.long
@@ -252,26 +242,17 @@ def test_packs_of_half_precision_pass_code_in_it_and_kill(dtype):
 
 @pytest.mark.long
 def test_float32_code_passes_a_pack_of_amplitudes_that_grow():
-    pack = pack_of("xpos", dim=64)
-    waves = pack.content.request.content.waves
-    growth = np.float32([float(base) for base in waves.growth.bases(np)])
-    exponents = np.float32(pack.content.positions - waves.growth.centre) / np.float32(
-        waves.growth.span
-    )
-    sizes = growth ** exponents[:, None]
-    angles = np.float32(pack.content.positions)[:, None] * np.float32(
-        pack.content.arrays["inv_freq"]
-    )
+    content = pack_of("xpos", dim=64).content
+    growth = content.request.content.waves.growth
+    exponents = np.float32(content.positions - growth.centre) / np.float32(growth.span)
+    sizes = np.float32([float(base) for base in growth.bases(np)]) ** exponents[:, None]
+    angles = np.float32(content.positions)[:, None] * np.float32(content.arrays["inv_freq"])
     cos, sin = np.cos(angles) * sizes, np.sin(angles) * sizes
-    conventions = pack.content.conventions
-    first, second = conventions["first_columns"], conventions["second_columns"]
-    a, b = (
-        np.float32(pack.content.arrays["x"])[:, first],
-        np.float32(pack.content.arrays["x"])[:, second],
-    )
-    y = np.empty_like(pack.content.arrays["x"])
+    x, y = np.float32(content.arrays["x"]), np.empty_like(content.arrays["x"])
+    first, second = (content.conventions[f"{name}_columns"] for name in ("first", "second"))
+    a, b = x[:, first], x[:, second]
     y[:, first], y[:, second] = a * cos - b * sin, b * cos + a * sin
-    assert (np.abs(y - pack.content.y) <= pack.content.tolerance).all()
+    assert (np.abs(y - content.y) <= content.tolerance).all()
 
 
 @pytest.mark.long

@@ -1,7 +1,5 @@
 """The readers of golden packs: each compiled where its compiler is, with right code and wrong."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
