@@ -33,21 +33,19 @@ from posenc_cli.diagnosis.defects import (
     likely_defects,
     same_defect,
 )
-from posenc_cli.diagnosis.misplaced_values import misplaced_cause
-from posenc_cli.diagnosis.rounding import (
+from posenc_cli.diagnosis.rows_and_pairs import (
     half_precision_of,
+    misplaced_cause,
+    missing_values,
     other_frequencies_bugs,
+    own_length_bugs,
+    position_bugs,
     precision_causes,
     restricted_to_rounding,
     stored_wider_cause,
-    unknown_drift,
-)
-from posenc_cli.diagnosis.rows_and_pairs import (
-    missing_values,
-    own_length_bugs,
-    position_bugs,
     uninitialized_cause,
     unknown_cause,
+    unknown_drift,
 )
 from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.frequency_rules import (

@@ -43,15 +43,15 @@ MOVED = {
     "last row": (lambda p: np.minimum(p, 1023), "positions are clamped at 1023"),
     "decode at 0": (
         lambda p: np.where(p < 640, p, 0),
-        "every position from 640 on is rotated as 0",
+        "every position from 640 on is treated as 0",
     ),
     "prompt, then anew": (
         lambda p: np.where(p < 400, p, p - 400),
-        "positions restart at 400",
+        "positions restart from 0 at 400",
     ),
     "left padding": (
         lambda p: np.where(p < 555, 1, p - 555),
-        "the first 555 positions are rotated as 1, and later ones are shifted by -555",
+        "the first 555 positions are treated as 1, and later ones are shifted by -555",
     ),
     "a row more": (
         lambda p: np.where(p < 901, p, p + 1),
