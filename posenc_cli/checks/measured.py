@@ -13,7 +13,8 @@ import numpy as np
 
 from posenc_cli.checks.expected import Change, Expected, blocks_of
 from posenc_cli.formulas.inverse import snap
-from posenc_cli.inference.position_maps import position_rule, unwrapped
+from posenc_cli.inference.fitting import unwrapped
+from posenc_cli.inference.position_maps import position_rule
 from posenc_cli.numerics.halves import COARSE, round_to_half
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
@@ -110,7 +111,7 @@ def row_positions(e: Expected) -> Reals | None:
         return None
     phasors, rates = waves
     order = np.argsort(np.abs(rates))
-    at = unwrapped(np.angle(phasors)[:, order], rates[order])
+    at = unwrapped(np.angle(phasors)[:, order], rates[order], np.zeros(1, np.int64))[:, 0]
     near = np.abs(e.positions * rates[order[0]]) < _HALF_TURN
     return np.where(near, at, np.nan)
 

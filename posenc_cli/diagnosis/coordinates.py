@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.diagnosis.bug_search import (
+    Defect,
     RotaryBug,
+    RowCoordinates,
     Suspect,
     as_ranges,
     axes_text,
     coordinate_offset,
     pairs_text,
 )
-from posenc_cli.diagnosis.defects import Defect, RowCoordinates
 from posenc_cli.diagnosis.rows_and_pairs import place_of, place_text
 from posenc_cli.errors import PosencError
 from posenc_cli.inference.candidates import other_values

@@ -13,26 +13,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.diagnosis.bug_search import (
-    Suspect,
-    amplitude_cause,
-    confirmed_causes,
-    defect_causes,
-    joint_cause,
-    with_alternatives,
-    with_residual,
-)
-from posenc_cli.diagnosis.coordinates import axis_bugs, grid_bugs, scaled_coordinate_bugs
-from posenc_cli.diagnosis.defects import (
     ALIKE,
     ENOUGH,
     TIES,
     Defect,
+    Suspect,
+    amplitude_cause,
     amplitude_of,
+    confirmed_causes,
+    defect_causes,
     few_rows,
     holds,
+    joint_cause,
     likely_defects,
     same_defect,
+    with_alternatives,
+    with_residual,
 )
+from posenc_cli.diagnosis.coordinates import axis_bugs, grid_bugs, scaled_coordinate_bugs
 from posenc_cli.diagnosis.rows_and_pairs import (
     half_precision_of,
     misplaced_cause,

@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from posenc_cli.diagnosis.bug_search import (
+    ENOUGH,
     MOST_RANGES,
+    Defect,
     RotaryBug,
+    RowCoordinates,
     Suspect,
     as_ranges,
     axes_text,
     confirmed_causes,
     pairs_text,
 )
-from posenc_cli.diagnosis.defects import ENOUGH, Defect, RowCoordinates
 from posenc_cli.formulas.context_extension.scaled import dynamic_base, rope_dynamic
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.codes import Cause

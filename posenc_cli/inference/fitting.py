@@ -226,6 +226,23 @@ def _amplitudes(
     return np.asarray(median(np.abs(values), axis=0) * direction)
 
 
+def unwrapped(angles: RealRows, rates: Reals, turns: Integers) -> RealRows:
+    """Return the positions that the angles (n, waves) of waves of increasing rates show.
+
+    ``turns`` are numbers of full rotations of the slowest wave. Shape: (n, turns).
+
+    >>> rates = np.array([0.01, 1.0])
+    >>> unwrapped(np.array([[0.07, 7 - 2 * np.pi]]), rates, np.array([0]))
+    array([[7.]])
+    """
+    read = (angles[:, :1] + 2 * np.pi * turns) / rates[0]
+    for index in range(1, rates.size):
+        angle = angles[:, index : index + 1]
+        wraps = np.round((read * rates[index] - angle) / (2 * np.pi))
+        read = (angle + 2 * np.pi * wraps) / rates[index]
+    return np.asarray(np.clip(read, -(2.0**53), 2.0**53), np.float64)
+
+
 def spread(count: int, most: int) -> Integers:
     """Return at most ``most`` of ``count`` rows, evenly spaced from the first to the last.
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.inference.fitting import unwrapped
 from posenc_cli.inference.reference import Sample, rotation_by
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, RealRows, Reals
+    from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, Reals
 
 _READABLE = 0.9
 """Least share of a sample's rows that must show a position, before a rule for all rows is tried."""
@@ -90,16 +91,7 @@ def read_coordinates(sample: Sample, turn: int = 0) -> Reals:
     pairs = [*_rotated_pairs(sample)] or [0]
     angles = np.angle(np.where(np.isfinite(sample.factors), sample.factors, 1))  # (n, pairs)
     rates = np.maximum(sample.reference.frequencies[pairs], 1e-30)  # 0 if nothing rotates
-    return unwrapped(angles[:, pairs], rates, turn)
-
-
-def unwrapped(angles: RealRows, rates: Reals, turn: int = 0) -> Reals:
-    """Return the position that the angles (n, waves) of waves of increasing rates show: (n,)."""
-    read = (angles[:, 0] + 2 * np.pi * turn) / rates[0]
-    for angle, rate in zip(angles.T[1:], rates[1:], strict=True):
-        wraps = np.round((read * rate - angle) / (2 * np.pi))
-        read = (angle + 2 * np.pi * wraps) / rate
-    return np.asarray(np.clip(read, -(2.0**53), 2.0**53), np.float64)
+    return unwrapped(angles[:, pairs], rates, np.array([turn]))[:, 0]
 
 
 def position_maps(sample: Sample) -> Iterator[PositionMap]:

@@ -122,7 +122,7 @@ ROWS = {
     "bfloat16": ("table-precision: bfloat16", round_to_half(alternating(AT), "bfloat16")),
     "float16": ("table-precision: float16", round_to_half(alternating(AT), "float16")),
     "left padding": (
-        "position-offset: the first 10 positions are treated as 0, and later .* by -10, as with left padding$",
+        "position-offset: first 10 positions are treated as 0, .* by -10, as with left padding$",
         alternating(np.maximum(AT - 10, 0)),
     ),
     "coarse rates": (

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from posenc_cli.diagnosis.defects import Defect, likely_defects
+from posenc_cli.diagnosis.bug_search import Defect, likely_defects
 from posenc_cli.diagnosis.diagnose import diagnose
 from posenc_cli.inference.frequency_rules import likely_alternatives
 from posenc_cli.inference.reference import Sample

@@ -15,9 +15,8 @@ import numpy as np
 
 from posenc_cli.checks.expected import Change, Expected, ValuePlaces
 from posenc_cli.checks.known_bugs.bug import GITHUB, KnownBug
-from posenc_cli.diagnosis.bug_search import FACTORS, offsets_text
+from posenc_cli.diagnosis.bug_search import FACTORS, TURNS, Defect, offset_text
 from posenc_cli.diagnosis.coordinates import coordinates_on_axes
-from posenc_cli.diagnosis.defects import TURNS, Defect
 from posenc_cli.diagnosis.rows_and_pairs import misplaced_maps
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.codes import Cause
@@ -150,12 +149,8 @@ def _wrong_signs(_: Rotated) -> Iterator[Change]:
 
 
 def _shifted_positions(e: Rotated) -> Iterator[Change]:
-    along = e.reference.coordinates
     for offset in _SHIFTS:
-        text = f"positions are shifted by {offset:+g}"
-        if along is not None:
-            text = f"coordinates are {offsets_text(along, offset, np.array(along.axes))}"
-        yield _defect_change(text, "", Defect(offset=offset))
+        yield _defect_change(offset_text(e.reference, offset), "", Defect(offset=offset))
 
 
 def _usual_moves(e: Rotated, context: int) -> Iterator[Change]:
