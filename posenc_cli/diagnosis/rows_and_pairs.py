@@ -98,13 +98,14 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     """Yield the bug that positions are rotated as others, by no known rule."""
     if shown_positions(suspect.sample)[1].mean() < ENOUGH:
         return
+    last = int(np.abs(suspect.sample.positions).max())
 
     def used(piece: Sample) -> Integers:
         """Return the positions as which the rows of a piece are rotated."""
         used = piece.positions.copy()
         wrong = np.flatnonzero(~Defect().explained(piece).all(axis=1))
         if wrong.size:
-            read, explained = shown_positions(piece.rows(wrong))
+            read, explained = shown_positions(piece.rows(wrong), last)
             shown = explained.all(axis=1)
             used[wrong[shown]] = read[shown]
         return used
@@ -128,6 +129,11 @@ def unknown_cause(suspect: Suspect) -> Explanation:
     reference = suspect.sample.reference
     exact = suspect.changed(lambda piece: replace(piece, amplitude=reference.scale))
     wrong = exact.residual(Defect())
+    if not wrong.count:  # such as lengths, which no error of an angle changes
+        failed = next(each for each in suspect.examination.findings if not each.ok)
+        at = ", ".join(f"{name} {number}" for name, number in (failed.at or {}).items())
+        evidence = "every rotation is within the error of float32 angles"
+        return Explanation(Cause.UNKNOWN, f"{failed.message}, at {at}", evidence)
     largest, position, pair = wrong.worst
     place = place_text(wrong) or "at every position, in every pair"
     evidence = (

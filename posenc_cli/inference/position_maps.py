@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.inference.fitting import unwrapped
-from posenc_cli.inference.reference import Sample, rotation_by
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from posenc_cli.inference.reference import Sample
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, Reals
 
 _READABLE = 0.9
@@ -57,19 +57,19 @@ def _explained(sample: Sample, coordinates: Reals | Integers) -> tuple[Integers,
     """Return the positions nearest to coordinates of rows, and the entries that they explain."""
     read = np.asarray(np.round(coordinates), np.int64)
     right = sample.reference.frequencies
-    predicted = sample.amplitude * rotation_by(right.tobytes(), sample.reference.engine).at(read)
+    predicted = sample.amplitude * np.exp(1j * np.multiply.outer(read.astype(np.float64), right))
     farther = np.maximum(np.abs(sample.positions), np.abs(read)).astype(np.float64)
     return read, sample.compare(predicted, right, farther)[1]
 
 
-def shown_positions(sample: Sample) -> tuple[Integers, Flags]:
+def shown_positions(sample: Sample, last: int = 0) -> tuple[Integers, Flags]:
     """Return the positions that the rows (P,) show, and the entries that these positions explain.
 
     The lowest-frequency pair allows several positions: the one nearest to 0 is chosen, no farther
-    than the sample's own positions.
+    than ``last`` or the sample's own positions.
     """
     slowest = sample.reference.frequencies[_rotated_pairs(sample)[:1]].sum()  # 0 if none
-    farthest = np.abs(sample.positions).max(initial=0) * slowest
+    farthest = np.abs(sample.positions).max(initial=last) * slowest
     turns = min(math.ceil(farthest / (2 * math.pi)), _MOST_TURNS)
     read, explained = _explained(sample, read_coordinates(sample))
     for turn in (*range(1, turns + 1), *range(-1, -turns - 1, -1)):
