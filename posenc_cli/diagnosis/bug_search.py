@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.inference.codes import Cause
+from posenc_cli.inference.fitting import phasors
 from posenc_cli.inference.frequency_rules import (
     Alternative,
     Remembered,
@@ -151,8 +152,7 @@ class Defect(Record):
             angles = used * rates
             if self.angles:
                 angles = round_to_half(angles, self.angles)
-            factors = np.empty(angles.shape, np.complex128)
-            factors.real, factors.imag = np.cos(angles), np.sin(angles)
+            factors = phasors(angles)
             factors *= sample.amplitude
             if self.cells:
                 parts = factors.view(np.float64)
@@ -541,7 +541,7 @@ def _causes_of_changes(
         on_axes = sample.reference.coordinates is not None
         yield Explanation(Cause.POSITION_OFFSET, message, "" if on_axes else evidence)
     if isinstance(defect.moved, PositionMap):
-        yield _moved_cause(defect, defect.moved, suspect)
+        yield _moved_cause(defect.moved, suspect)
     yield from _rounding_causes(defect, suspect, residual)
 
 
@@ -584,21 +584,14 @@ def _rounding_causes(defect: Defect, suspect: Suspect, residual: Residual) -> It
         )
 
 
-def _moved_cause(defect: Defect, moved: PositionMap, suspect: Suspect) -> Explanation:
+def _moved_cause(moved: PositionMap, suspect: Suspect) -> Explanation:
     """Explain positions that are rotated as others: how many there are, and the first three.
 
     If the first of them follows exactly the rows of a function's first call, the evidence says so.
     """
-    pieces = [
-        (
-            piece.positions,
-            moved.at(piece.positions),
-            defect.explained(piece).all(axis=1) | defect.rounds,
-        )
-        for piece in suspect.pieces()
-    ]
-    own, rotated_as, explained = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
-    changed = np.flatnonzero((rotated_as != own) & explained)
+    own = suspect.examination.subject.own.places.at(slice(None))
+    rotated_as = moved.at(own)
+    changed = np.flatnonzero(rotated_as != own)
     others = own[changed]
     get = "gets" if others.size == 1 else "get"
     shown = ", ".join(f"{own[row]} as {rotated_as[row]}" for row in changed[:3])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.inference.fitting import unwrapped
+from posenc_cli.inference.fitting import phasors, unwrapped
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -38,13 +38,6 @@ class PositionMap(Record):
         """Return the positions that a sample's angles are multiples of: (n,), or (n, pairs)."""
         return np.asarray(sample.reference.angle_positions(self.at(sample.positions)), np.float64)
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether both have the same message, which states all numbers of the rule."""
-        return isinstance(other, PositionMap) and other.message == self.message
-
-    def __hash__(self) -> int:
-        return hash(self.message)
-
 
 def _rotated_pairs(sample: Sample) -> Integers:
     """Return the rotated pairs that were observed, from the lowest frequency to the highest."""
@@ -57,7 +50,7 @@ def _explained(sample: Sample, coordinates: Reals | Integers) -> tuple[Integers,
     """Return the positions nearest to coordinates of rows, and the entries that they explain."""
     read = np.asarray(np.round(coordinates), np.int64)
     right = sample.reference.frequencies
-    predicted = sample.amplitude * np.exp(1j * np.multiply.outer(read.astype(np.float64), right))
+    predicted = sample.amplitude * phasors(np.multiply.outer(read.astype(np.float64), right))
     farther = np.maximum(np.abs(sample.positions), np.abs(read)).astype(np.float64)
     return read, sample.compare(predicted, right, farther)[1]
 
