@@ -15,7 +15,6 @@ from posenc_cli.checks.measured import measured_bases
 from posenc_cli.formulas.alibi import SlopesRule, exact_slopes, rules_of
 from posenc_cli.formulas.inverse import KNOWN_BASES
 from posenc_cli.formulas.parameters import as_text
-from posenc_cli.inference.candidates import other_values
 from posenc_cli.numerics.halves import HALVES, round_to_half
 from posenc_cli.records import replace
 
@@ -61,6 +60,8 @@ _MORE_HEADS = (8, 16, 32, 64, 128, 12, 24, 40, 48, 96, 112)
 
 def _other_parameters(e: Expected) -> Iterator[Change]:
     """Yield changes of one parameter each, to usual or nearby values."""
+    from posenc_cli.inference.candidates import other_values  # slow to import
+
     for name, declared in e.parameters.items():
         right = e.params.get(name)
         if name in _UNTRIED_PARAMETERS or declared.rules.follows_length:
