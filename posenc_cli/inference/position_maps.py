@@ -98,7 +98,7 @@ def position_maps(sample: Sample) -> Iterator[PositionMap]:
         return
     order = np.argsort(sample.positions[shown], kind="stable")
     positions, read = sample.positions[shown][order], read[shown][order]
-    if (positions >= 0).all() and (read >= 0).all() and read.any():
+    if (positions >= 0).all() and read.any():  # rows that are all at 0 are not rotated
         rule = position_rule(positions, read)
         yield from () if rule is None else (rule,)
 
