@@ -33,7 +33,6 @@ from posenc_cli.rotary import subject as subjects
 from posenc_cli.rotary.lengths import length_rule
 from posenc_cli.rotary.rotated import vectors
 from posenc_cli.rotary.verdict import (
-    Examination,
     Explanation,
     Report,
     accepting_rule,
@@ -431,7 +430,11 @@ class Check(Record):
         bound = reference.encoding.bound
         pairing = subject.own.pairing
         rows = subject.own.places
-        diagnosis = () if examination.ok else _diagnosis(examination)
+        diagnosis: tuple[Explanation, ...] = ()
+        if not examination.ok:
+            from posenc_cli.diagnosis.diagnose import diagnose  # slow to import
+
+            diagnosis = diagnose(examination)
         unevaluated = subject.far_wider(reference) and not any(why.residual for why in diagnosis)
         notes = (*subject.notes, *self._sample_notes(rows), *_call_notes(subject))
         title = reference.text
@@ -517,12 +520,6 @@ class Check(Record):
                     hint = f"{hint}; or {_DUMP}" if hint else _DUMP
                 raise type(error)(error.message, hint=hint, code=error.code) from error.__cause__
         return subjects.own_tables(reference, positions)
-
-
-def _diagnosis(examination: Examination) -> tuple[Explanation, ...]:
-    from posenc_cli.diagnosis.diagnose import diagnose  # slow to import, and most checks pass
-
-    return diagnose(examination)
 
 
 def _roles(report: Report) -> set[str]:

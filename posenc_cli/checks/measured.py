@@ -13,7 +13,8 @@ import numpy as np
 
 from posenc_cli.checks.expected import Change, Expected, blocks_of
 from posenc_cli.formulas.inverse import snap
-from posenc_cli.inference.position_maps import unwrapped
+from posenc_cli.inference.fitting import unwrapped
+from posenc_cli.inference.position_maps import position_rule
 from posenc_cli.numerics.halves import COARSE, round_to_half
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
@@ -31,8 +32,6 @@ _POSITION_ERROR = 1e-3
 """Error of a position that is measured in the fastest wave, for float32 values."""
 _BASE_ERRORS = (1e-2, 1e-4, 1e-6, 1e-9)
 """Relative errors to which a measured base is rounded: people write few digits."""
-_MOST_LISTED = 4
-"""Most positions that are listed by number."""
 _ODD_ROWS = 0.02
 """Share of the rows that may deviate from evenly spaced positions."""
 _STEP_ERROR = 1e-7
@@ -112,7 +111,7 @@ def row_positions(e: Expected) -> Reals | None:
         return None
     phasors, rates = waves
     order = np.argsort(np.abs(rates))
-    at = unwrapped(np.angle(phasors)[:, order], rates[order])
+    at = unwrapped(np.angle(phasors)[:, order], rates[order], np.zeros(1, np.int64))[:, 0]
     near = np.abs(e.positions * rates[order[0]]) < _HALF_TURN
     return np.where(near, at, np.nan)
 
@@ -133,55 +132,20 @@ def position_changes(e: Expected) -> Iterator[Change]:
     found, expected = found[finite], expected[finite]
     near = np.abs(found - np.rint(found)) <= _POSITION_ERROR * (1 + 1e-4 * np.abs(found))
     found = np.where(near, np.rint(found), found)
-    truncated = complete and np.array_equal(found, np.trunc(expected))
-    if not truncated:  # truncated positions may be evenly spaced, too
-        yield from _evenly_spaced(expected, found, row, e.parts)
-    if complete:
-        yield from _repeated_positions(e, found, expected)
+    if complete and np.array_equal(found, np.trunc(expected)):  # perhaps evenly spaced, too
+        yield moved_positions("positions are truncated to integers", np.trunc, e.parts)
+        return
+    yield from _evenly_spaced(expected, found, row, e.parts)
+    rule = position_rule(expected, found) if complete else None
+    if rule is not None:
+        yield moved_positions(rule.message, rule.at, e.parts)
 
 
-def _repeated_positions(e: Expected, found: Reals, expected: Reals) -> Iterator[Change]:
-    """Yield positions that are truncated, clamped, shifted in part, or restart."""
-    last, shift = found.max(), found[0] - expected[0]
-    firsts = np.flatnonzero(np.diff(found) <= 0) + 1
-    starts = np.concatenate([[0.0], expected[firsts] - found[firsts]])
-    late = expected[int(np.argmax(found - expected != shift))]
-    by = found[-1] - expected[-1]
-    off = f"positions are shifted by {shift:+g} and " if shift else "positions are "
-    rules: dict[str, Callable[[NumberArray], NumberArray]] = {
-        "positions are truncated to integers": np.trunc,
-        f"every row is the row of position {last:g}": lambda at: 0 * at + last,
-        f"{off}clamped at {last:g}: later rows repeat its row": (
-            lambda at: np.minimum(at + shift, last)
-        ),
-        f"positions restart at 0 after {last:g}": lambda at: at % (last + 1),
-        f"the first {np.sum(found == found[0])} rows repeat the row of position {found[0]:g}; "
-        f"later positions are shifted by {by:+g}": lambda at: np.maximum(at + by, found[0]),
-        f"positions restart at 0 at {_listed_positions(starts[1:])}": (
-            lambda at: at - starts[np.searchsorted(starts[1:], at, side="right")]
-        ),
-        f"{off if shift else ''}positions from {late:g} on are shifted by {by:+g}": (
-            lambda at: at + np.where(at < late, shift, by)
-        ),
-    }
-    for text, rule in rules.items():
-        if np.array_equal(found, rule(expected)):
-            yield _moved_positions(text, rule, e.parts)
-            return
-
-
-def _moved_positions(
+def moved_positions(
     text: str, rule: Callable[[NumberArray], NumberArray], parts: int, **more: Any
 ) -> Change:
     """Return a change of positions by ``rule``; places count 1/parts of a position."""
     return Change(text, places=lambda p, _: p.moved(lambda at: rule(at / parts) * parts), **more)
-
-
-def _listed_positions(positions: Reals) -> str:
-    """Return some positions as text, the first ones by number."""
-    more = f" … ({positions.size} times)" if positions.size > _MOST_LISTED else ""
-    first = ", ".join(f"{at:g}" for at in positions[:_MOST_LISTED])
-    return f"position{'s' if positions.size > 1 else ''} {first}{more}"
 
 
 def _evenly_spaced(expected: Reals, found: Reals, row: int, parts: int) -> Iterator[Change]:
@@ -212,7 +176,7 @@ def _evenly_spaced(expected: Reals, found: Reals, row: int, parts: int) -> Itera
             text = f"positions go in steps of {step:g}, not 1, from {found[0]:g} to {found[-1]:g}"
         usual = abs(step) in _USUAL_STEPS or 1 / abs(step) in _USUAL_STEPS
         rule = partial(_stepped, start=start, step=step)
-        yield _moved_positions(text, rule, parts, code=code, general=not usual)
+        yield moved_positions(text, rule, parts, code=code, general=not usual)
 
 
 def _stepped(at: NumberArray, *, start: float, step: float) -> NumberArray:
@@ -248,8 +212,8 @@ def _quantized(rows: NumberArray, right: NumberArray) -> NumberArray:
     return np.rint(rows / step).astype(np.int32)
 
 
-def common_factors(e: Expected) -> Iterator[tuple[float, str]]:
-    """Yield factors by which all values may be multiplied, each with its text.
+def common_factors(e: Expected) -> Iterator[tuple[str, float]]:
+    """Yield factors by which all values may be multiplied, each after its text.
 
     The magnitude of waves shows the factor even if their rows are at wrong positions.
     """
@@ -269,8 +233,8 @@ def common_factors(e: Expected) -> Iterator[tuple[float, str]]:
             yield from _written_factors(e, part, factor)
 
 
-def _written_factors(e: Expected, part: Expected, factor: float) -> Iterator[tuple[float, str]]:
-    """Yield factors near a measured one as people write them, each with a sentence.
+def _written_factors(e: Expected, part: Expected, factor: float) -> Iterator[tuple[str, float]]:
+    """Yield factors near a measured one as people write them, each after a sentence.
 
     Several are near in half precision; factors that do not reproduce the values are dropped.
     """
@@ -288,7 +252,7 @@ def _written_factors(e: Expected, part: Expected, factor: float) -> Iterator[tup
         names_by_value.setdefault(short, f"{short:.6g}")
     for value, name in names_by_value.items():
         if _reproduces_values(part, value):
-            yield value, f"all values are multiplied by {name}"
+            yield f"all values are multiplied by {name}", value
 
 
 def _reproduces_values(part: Expected, factor: float) -> bool:

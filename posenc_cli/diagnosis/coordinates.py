@@ -12,21 +12,23 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc_cli.diagnosis.bug_search import (
+    Defect,
     RotaryBug,
+    RowCoordinates,
     Suspect,
     as_ranges,
     axes_text,
     coordinate_offset,
     pairs_text,
 )
-from posenc_cli.diagnosis.defects import Defect, RowCoordinates
 from posenc_cli.diagnosis.rows_and_pairs import place_of, place_text
 from posenc_cli.errors import PosencError
+from posenc_cli.inference.candidates import other_values
 from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.frequency_rules import Alternative, value_text
 from posenc_cli.inference.position_maps import PositionMap, read_coordinates
@@ -109,21 +111,18 @@ def _other_parameters(reference: Reference) -> Iterator[tuple[str, Integers, Rea
     params = {name: value for name, value in reference.params.items() if value is not None}
     if "grid" not in params:  # otherwise a scheme may bind without coordinates
         params.setdefault("axes", "some")
+    own_values = {"sections": tuple(np.bincount(coordinates.axes).tolist()), **params}
     for name, parameter in scheme.parameters.items():
-        own = params.get(name)
-        choices: tuple[Any, ...] = () if name == "convention" else parameter.choices or ()
-        if parameter.type is bool:
-            choices = (not own,)
-        if name == "sections":
-            own = own or tuple(np.bincount(coordinates.axes).tolist())
-            choices = tuple(itertools.permutations(own))
-        for value in choices:
+        own = own_values.get(name)
+        if own is None or name == "convention":
+            continue
+        for value in other_values(parameter, own):
             try:
                 waves = scheme.bind({**params, name: value}).rotation.waves
             except PosencError:
                 continue
             axes = () if waves.coordinates is None else waves.coordinates.axes
-            if own in (None, value) or len(axes) != len(coordinates.axes):
+            if len(axes) != len(coordinates.axes):
                 continue
             rates = reference.frequencies
             if name == "sections":  # an axis may have its own frequencies, as many as its section

@@ -1,39 +1,58 @@
-"""Propose known bugs of single rows and pairs; describe unknown and not finite values.
+"""Propose known bugs of rows, pairs and values; describe unknown and not finite values.
 
 Correct frequencies are above 0 and at most that of the first pair. Uninitialized memory has any
 size and sign (huggingface/transformers#45902, pytorch/torchtitan#4783). Only numbers of a size that
 no rule gives are reported as such. Wrong numbers of a usual size have another cause.
+
+Cosines and sines in wrong places do not rotate pairs as a whole. Each such bug predicts the four
+entries of a pair's matrix ((c, −s), (s, c)): the wrong layout in one of the tables, a missing sign,
+a sine of another pair.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from posenc_cli.diagnosis.bug_search import (
+    ENOUGH,
     MOST_RANGES,
+    Defect,
     RotaryBug,
+    RowCoordinates,
     Suspect,
     as_ranges,
     axes_text,
+    confirmed_causes,
     pairs_text,
 )
-from posenc_cli.diagnosis.defects import ENOUGH, Defect, RowCoordinates
 from posenc_cli.formulas.context_extension.scaled import dynamic_base, rope_dynamic
+from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.frequency_rules import Alternative
 from posenc_cli.inference.position_maps import PositionMap, shown_positions
+from posenc_cli.inference.tolerance import HALF_RULES, SINGLE_FUNCTIONS, Tolerance, unit
+from posenc_cli.inference.trial import repeated_columns
+from posenc_cli.inference.turning import LAYOUTS, SubjectBlock
+from posenc_cli.numerics.halves import on_grid
 from posenc_cli.positions import ordinal, range_texts
 from posenc_cli.records import replace
+from posenc_cli.rotary.drift import SCATTER, Fault
+from posenc_cli.rotary.findings import without_growth
 from posenc_cli.rotary.verdict import Examination, Explanation, Residual, Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.inference.reference import Reference, Sample
-    from posenc_cli.numerics.arrays import Flags, Integers, RealRows
+    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
     from posenc_cli.rotary.findings import Survey
+    from posenc_cli.rotary.subject import Subject
+
+    _Entries = tuple[RealRows, RealRows, RealRows, RealRows]
+    """a, b, c and d of the matrices ((a, b), (c, d)) of pairs."""
 
 _HUGE = 1e12
 """Larger numbers, and those below its inverse, are not frequencies that anybody chose."""
@@ -79,13 +98,14 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     """Yield the bug that positions are rotated as others, by no known rule."""
     if shown_positions(suspect.sample)[1].mean() < ENOUGH:
         return
+    last = int(np.abs(suspect.sample.positions).max())
 
     def used(piece: Sample) -> Integers:
         """Return the positions as which the rows of a piece are rotated."""
         used = piece.positions.copy()
         wrong = np.flatnonzero(~Defect().explained(piece).all(axis=1))
         if wrong.size:
-            read, explained = shown_positions(piece.rows(wrong))
+            read, explained = shown_positions(piece.rows(wrong), last)
             shown = explained.all(axis=1)
             used[wrong[shown]] = read[shown]
         return used
@@ -109,6 +129,11 @@ def unknown_cause(suspect: Suspect) -> Explanation:
     reference = suspect.sample.reference
     exact = suspect.changed(lambda piece: replace(piece, amplitude=reference.scale))
     wrong = exact.residual(Defect())
+    if not wrong.count:  # such as lengths, which no error of an angle changes
+        failed = next(each for each in suspect.examination.findings if not each.ok)
+        at = ", ".join(f"{name} {number}" for name, number in (failed.at or {}).items())
+        evidence = "every rotation is within the error of float32 angles"
+        return Explanation(Cause.UNKNOWN, f"{failed.message}, at {at}", evidence)
     largest, position, pair = wrong.worst
     place = place_text(wrong) or "at every position, in every pair"
     evidence = (
@@ -206,3 +231,213 @@ def uninitialized_cause(examination: Examination) -> Explanation | None:
         f"frequency of pair {pair}: {given[pair]:.6g}, not {right[pair]:.6g}",
         where=Where(None, as_ranges(np.flatnonzero(wrong))),
     )
+
+
+def misplaced_cause(examination: Examination) -> Explanation | None:
+    """Return the cause of misplaced cosines and sines, or None."""
+    turning = examination.subject.as_reference
+    assert turning is not None  # otherwise the width is the cause
+    block = turning.read(turning.places.sample(96))
+    if block.rest is not None and block.rest.max() > examination.tolerance.floor:
+        return None
+    for place, (message, _, explained) in enumerate(_explained_entries(block, examination)):
+        if not explained.all():
+            continue
+        pieces = (
+            (part.positions, *[*_explained_entries(part, examination)][place][1:])
+            for part in turning.blocks()
+        )
+        residual = Residual.measure(pieces)
+        if residual.whole:
+            evidence = f"every pair matches once this is fixed; {residual.text}"
+            return Explanation(Cause.COS_SIN_MISPAIRED, message, evidence, residual=residual)
+    return None
+
+
+def _explained_entries(
+    block: SubjectBlock, examination: Examination
+) -> Iterator[tuple[str, RealRows, Flags]]:
+    """Yield each bug's message, its error in a block, and the entries that it explains.
+
+    Shape: both (n, pairs).
+    """
+    reference = examination.reference
+    turned = without_growth(block, reference)  # (n, pairs)
+    mirrored = np.zeros_like(turned) if block.mirrored is None else block.mirrored
+    size = reference.scale
+    unit = reference.rotation.at(block.positions) / size  # (n, pairs)
+    seen = np.ones(turned.shape, bool) if block.seen is None else block.seen
+    followed = reference.angle_positions(block.positions)
+    for message, z, w, fastest in misplaced_maps(reference, unit):
+        allowed = 2 * examination.tolerance.cells(followed, fastest)
+        if block.twist is None:
+            errors = np.abs(turned - size * z) + np.abs(mirrored - size * w)
+        else:
+            errors = np.abs(turned - size * (z + w * block.twist))
+        yield message, np.where(seen, errors, 0.0), (errors <= allowed) | ~seen
+
+
+def misplaced_maps(
+    reference: Reference, unit: ComplexRows
+) -> Iterator[tuple[str, ComplexRows, ComplexRows, Reals]]:
+    """Yield each bug's message, its factors of z and of z̄, and its highest frequencies.
+
+    ``unit`` are the right factors without the amplitude. The tolerance depends on the highest
+    frequency among the entries of each pair.
+    """
+    cos, sin, own = unit.real, unit.imag, reference.frequencies
+    no_minus = "both sines have the sign +: a minus is missing, or half of the table is negated too"
+    in_place = "the second dimension is computed from the already rotated first (in place)"
+    for message, (a, b, c, d), fastest in (
+        *_wrong_layouts(reference, cos, sin),
+        (no_minus, (cos, sin, sin, cos), own),
+        (in_place, (cos, -sin, sin * cos, cos - sin * sin), own),
+    ):
+        yield message, ((a + d) + 1j * (c - b)) / 2, ((a - d) + 1j * (c + b)) / 2, fastest
+
+
+def _wrong_layouts(
+    reference: Reference, cos: RealRows, sin: RealRows
+) -> Iterator[tuple[str, _Entries, Reals]]:
+    """Yield full tables whose layout does not match the paired dimensions."""
+    right, pairs = reference.content.layout, reference.pairs
+    first, second = (
+        list(columns) for columns in paired_columns(right, pairs, reference.content.blocks)
+    )
+    frequencies = reference.frequencies[None]
+    for cos_layout, sin_layout in product(LAYOUTS, LAYOUTS):
+        if cos_layout == sin_layout == right or pairs < 2:
+            continue
+        c, s = repeated_columns(cos, cos_layout), repeated_columns(sin, sin_layout)
+        rates = [repeated_columns(frequencies, layout)[0] for layout in (cos_layout, sin_layout)]
+        fastest = np.maximum.reduce(
+            [table_rates[columns] for table_rates in rates for columns in (first, second)]
+        )
+        which = f"cos is {cos_layout} and sin is {sin_layout}"
+        if cos_layout == sin_layout:
+            which = f"cos and sin are {cos_layout}"
+        message = f"{which}, but the rotation pairs dimensions {reference.pairing.text}"
+        yield message, (c[:, first], -s[:, first], s[:, second], c[:, second]), fastest
+
+
+_SIZES_OF_ANY = 2  # such as 0 and the attention factor, if nothing rotates
+
+
+def restricted_to_rounding(suspect: Suspect) -> Suspect:
+    """Return the suspect with a tolerance of only a few roundings of each angle."""
+    tolerance = replace(
+        suspect.sample.tolerance, per_angle=SCATTER * suspect.examination.reference.scale
+    )
+    return with_tolerance(suspect, tolerance)
+
+
+def with_tolerance(suspect: Suspect, tolerance: Tolerance) -> Suspect:
+    """Return the suspect with another tolerance."""
+    return suspect.changed(lambda piece: replace(piece, tolerance=tolerance))
+
+
+def precision_causes(suspect: Suspect) -> list[Explanation]:
+    """Return the causes of too low a precision; empty if they do not explain everything.
+
+    Roundings to float32 are tried with correctly rounded cosines and sines, then with those of
+    float32 libraries.
+    """
+    examination = suspect.examination
+    asked = examination.tolerance
+    residual = suspect.residual(Defect()) if asked.finer or asked.fixed is not None else None
+    if residual is None or not residual.whole:
+        return []
+    subject, scale = examination.subject, examination.reference.scale
+    roundings = subject.own.roundings
+    finest = Tolerance.of("float64", dtype=subject.dtype, roundings=roundings, amplitude=scale)
+    functions = (SINGLE_FUNCTIONS + roundings * unit("float32")) * scale
+    bugs = [
+        RotaryBug(Defect(rates=rates, angles=angles))
+        for rates, angles in (("float32", None), (None, "float32"), ("float32", "float32"))
+    ]
+    for tolerance in (finest, replace(finest, floor=finest.floor + functions)):
+        strict = with_tolerance(suspect, tolerance)
+        causes = [] if strict.residual(Defect()).whole else confirmed_causes(strict, bugs)
+        if causes:
+            return causes
+    return [_unexplained_lack(examination, residual)]
+
+
+def _unexplained_lack(examination: Examination, residual: Residual) -> Explanation:
+    """Return the cause of values that are imprecise for an unknown reason, within float32 error."""
+    cells = None if examination.survey is None else examination.survey.cells
+    if cells is None:
+        asked = f"requested: {examination.tolerance.reason}"
+        message = "less precise than requested, but within the error of float32 code"
+        return Explanation(Cause.UNKNOWN, message, asked, residual=residual)
+
+    return Explanation(
+        Cause.TABLE_PRECISION,
+        f"values are not correctly rounded to {cells.dtype.name}",
+        f"{cells.wrong} of {cells.total} values, by up to {cells.units:.3g} ulp, but all within "
+        "the error of float32 code",
+        residual=residual,
+    )
+
+
+def unknown_drift(fault: Fault) -> Explanation:
+    """Return the cause of phase errors that no single error of a frequency explains."""
+    return Explanation(
+        Cause.UNKNOWN,
+        "no rounding of a frequency and its product with the position gives these phase errors",
+        f"no single error of the frequency of pair {fault.pair} explains all its positions, "
+        f"such as position {fault.position}",
+    )
+
+
+def half_precision_of(subject: Subject) -> Literal["float16", "bfloat16"] | None:
+    """Return the half precision that holds every value of a subject stored in a wider format.
+
+    None if there is none, for frequencies, or for values of at most two sizes, such as 0 and 2: any
+    format holds these.
+    """
+    if subject.frequencies is not None:
+        return None
+    # The coarser format first: the finer one holds most of its numbers too.
+    halves = [half for half in HALF_RULES[::-1] if unit(half) > unit(subject.dtype)]
+    sizes: set[float] = set()
+    for rows in subject.own.places.row_blocks():
+        if subject.vectors is None:
+            values = subject.own.read(rows).turned.view(np.float64)
+        else:
+            values = subject.vectors(rows)[1]
+        halves = [half for half in halves if on_grid(values, half)]
+        if not halves or not np.isfinite(values).all():
+            return None
+        if len(sizes) <= _SIZES_OF_ANY:
+            sizes.update(np.unique(np.abs(values))[: _SIZES_OF_ANY + 1].tolist())
+    return halves[0] if len(sizes) > _SIZES_OF_ANY else None
+
+
+def stored_wider_cause(half: str, subject: Subject, *, others: bool) -> Explanation:
+    """Return the cause of values rounded to ``half``; ``others``: there are other causes."""
+    what = "cosines and sines" if subject.vectors is None else "the rotated vectors"
+    if subject.returned_half == half:
+        what = "all values returned"
+    right = "the other causes explain it" if others else "it is right"
+    return Explanation(
+        Cause.TABLE_PRECISION,
+        f"{what} were rounded to {half}, then stored in a wider format",
+        f"every value is a {half} number; {right} within that rounding",
+        half,
+    )
+
+
+def other_frequencies_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
+    """Yield the bug of frequencies by no known rule: those of the wrong pairs at every position."""
+    rotations, right = suspect.rotations, suspect.sample.reference.frequencies
+    if (
+        rotations is None
+        or rotations.axes is not None
+        or rotations.frequencies.shape != right.shape
+    ):
+        return
+    sound = Defect().explained(suspect.sample).all(axis=0)  # (pairs,)
+    rates = np.where(sound, right, rotations.frequencies)
+    if not sound.all() and np.isfinite(rates).all() and (rates >= 0).all():
+        yield RotaryBug(Defect(frequencies=Alternative(Cause.UNKNOWN, "", rates)))

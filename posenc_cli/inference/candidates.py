@@ -339,6 +339,19 @@ def usual_values(parameter: Parameter) -> tuple[float, ...]:
     return tuple(dict.fromkeys(typed))
 
 
+def other_values(parameter: Parameter, right: Any, usual: Iterable[Any] = ()) -> list[Any]:
+    """Return values that code may give a parameter in place of the right one, ``usual`` ones too.
+
+    The sizes of a grid, or of the sections of axes, may be in another order.
+    """
+    values: Iterable[Any] = parameter.choices or ()
+    if parameter.type is bool:
+        values = (False, True)
+    elif parameter.name in ("grid", "sections") and right:
+        values = itertools.permutations(right)
+    return [value for value in dict.fromkeys((*usual, *values)) if value != right]
+
+
 @lru_cache(maxsize=1)
 def _values_of_models() -> Mapping[str, tuple[float, ...]]:
     """Return the numbers that models give the parameters of their schemes, except widths."""

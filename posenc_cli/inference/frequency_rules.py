@@ -28,6 +28,7 @@ from posenc_cli.formulas.parameters import as_text
 from posenc_cli.formulas.rotary import rope
 from posenc_cli.inference.candidates import (
     is_number,
+    other_values,
     proposal_of,
     rotary_proposals,
     schemes_of,
@@ -225,10 +226,7 @@ def _alternatives_of(
     reference: Reference, scheme: Scheme, given: Iterable[Mapping[str, Any]]
 ) -> Iterator[Alternative]:
     """Yield alternatives of a scheme, one for each set of parameters."""
-    for params in given:
-        alternative = alternative_of(reference, scheme, params)
-        if alternative is not None:
-            yield alternative
+    yield from filter(None, (alternative_of(reference, scheme, params) for params in given))
 
 
 def _with_values(
@@ -263,15 +261,11 @@ def _other_values(reference: Reference) -> Iterator[Alternative]:
         right = params.get(name)
         if name == "base" or name in SHAPE or right is None or parameter.is_list:
             continue
-        values: list[object] = []
-        if parameter.type is bool:
-            values = [not right]
-        elif parameter.choices:
-            values = list(parameter.choices)
-        elif is_number(parameter):
+        usual: list[object] = []
+        if is_number(parameter):
             near = [parameter.type(right * step) for step in _MULTIPLES]
-            values = [*usual_values(parameter), *near]
-        yield from _with_values(reference, name, dict.fromkeys(values))
+            usual = [*usual_values(parameter), *near]
+        yield from _with_values(reference, name, other_values(parameter, right, usual))
 
 
 def _other_schemes(reference: Reference) -> Iterator[Alternative]:

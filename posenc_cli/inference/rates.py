@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.formulas.inverse import SPARE, snap, written_numbers
-from posenc_cli.inference.fitting import fit, median, spread
+from posenc_cli.inference.fitting import fit, median, spread, unwrapped
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -451,12 +451,7 @@ def _positions_and_misfits(
     turns = np.arange(0, last + 1)
     if signed:
         turns = np.append(turns, np.arange(-1, (-2 if whole else -last - 1), -1))
-    places = phases[:, :1] / rates[0] + wavelength * turns[None, :]
-    for index in range(1, order.size):
-        rate = rates[index]
-        wanted = np.round((places * rate - phases[:, index : index + 1]) / (2 * np.pi))
-        places = (phases[:, index : index + 1] + 2 * np.pi * wanted) / rate
-    places = np.clip(np.nan_to_num(places), -(2.0**53), 2.0**53)
+    places = np.nan_to_num(unwrapped(phases, rates, turns))
     if whole:
         places = np.round(places)
     if not signed:

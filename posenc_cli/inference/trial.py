@@ -154,14 +154,9 @@ class Trial(Record):
         return self.sample.equal_share
 
     @property
-    def strained(self) -> bool:
-        """Whether a parameter was fitted and most entries still need the tolerance."""
-        return bool(self.hypothesis.uncertainty) and self.equal < 0.5
-
-    @property
     def settled(self) -> bool:
-        """Whether it fits without needing both a fitted number and a tolerance."""
-        return self.fits and not self.strained
+        """Whether it fits without needing a fitted number and, for most entries, the tolerance."""
+        return self.fits and (not self.hypothesis.uncertainty or self.equal >= 0.5)
 
     @property
     def rank(self) -> tuple[bool, bool, int, float, float, float]:

@@ -43,31 +43,15 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import ComplexRows, Flags, NumberArray, Reals
     from posenc_cli.positions import Positions
 
+    GivenRows = NumberArray | FileRows
+    """A matrix in memory, or one in a file that is read some rows at a time."""
+
     Vectors = Callable[[SomeRows], tuple[NumberArray, NumberArray]]
     """Vectors before and after the rotation, one per row."""
 
 GivenArray = str | Loaded
 """The path of a file that holds an array, or an array in memory."""
 
-
-class FirstColumns(Record):
-    """The first columns of a table, whose rows are read on demand."""
-
-    table: NumberArray | FileRows | FirstColumns
-    count: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The numbers of rows and columns."""
-        return self.table.shape[0], self.count
-
-    def __getitem__(self, rows: SomeRows) -> NumberArray:
-        return self.table[rows][:, : self.count]
-
-
-if TYPE_CHECKING:
-    GivenRows = NumberArray | FileRows | FirstColumns
-    """A matrix in memory, or one in a file that is read some rows at a time."""
 
 _ALWAYS_EVALUATED = 2048
 """Largest number of pairs that is always evaluated, whatever the reference has: 16 times a head of
@@ -274,12 +258,11 @@ def table_subject(
     name: str = "tables",
 ) -> Subject:
     """Return the subject for tables of cosines and sines that were stored in ``dtype``."""
-    places, width = PositionRows.of(positions), cos.shape[1]
-    kept = _count_rotated_columns(cos, sin, reference, places)
+    places = PositionRows.of(positions)
+    kept, width = _count_rotated_columns(cos, sin, reference, places), cos.shape[1]
+    subject = _subject_of_columns(cos, sin, kept, reference, places, dtype=dtype, name=name)
     if kept == width:
-        return _subject_of_columns(cos, sin, reference, places, dtype=dtype, name=name)
-    first, second = FirstColumns(cos, kept), FirstColumns(sin, kept)
-    subject = _subject_of_columns(first, second, reference, places, dtype=dtype, name=name)
+        return subject
     note = f"the last {width - kept} columns have cosine 1 and sine 0: they do not rotate"
     return replace(subject, notes=(note, *subject.notes))
 
@@ -287,21 +270,21 @@ def table_subject(
 def _subject_of_columns(
     cos: GivenRows,
     sin: GivenRows,
+    width: int,
     reference: Reference,
     places: PositionRows,
     *,
     dtype: str,
     name: str,
 ) -> Subject:
-    """Return the subject for tables whose columns all belong to pairs that rotate, or should."""
-    width = cos.shape[1]
+    """Return the subject for the first ``width`` columns of tables, which rotate, or should."""
     notes = []
     if places.count < cos.shape[0]:
         notes.append(f"the first {places.count} of {cos.shape[0]} rows")
     roundings = 1 if reference.scale == 1 else 2
 
     def half(rows: SomeRows) -> SubjectBlock:
-        return SubjectBlock(places.at(rows), complex_of(cos[rows], sin[rows]))
+        return SubjectBlock(places.at(rows), complex_of(cos[rows][:, :width], sin[rows][:, :width]))
 
     def rotation_with(pairing: ColumnPairing | None) -> SubjectRotation:
         if pairing is None:
@@ -310,7 +293,8 @@ def _subject_of_columns(
         return SubjectRotation(places, pairing.pairs, dtype, roundings, pairing, reader)
 
     least = _MOST_PAIRS if width == 2 * reference.pairs else 1.0
-    repeated = _repeated_layout(cos, sin, places, parts=reference.content.blocks, least=least)
+    parts = reference.content.blocks
+    repeated = _repeated_layout(cos, sin, width, places, parts=parts, least=least)
     if width == reference.pairs and (repeated is None or _pairs_occur_twice(reference, repeated)):
         notes.append("one column per pair: no layout to check")
         rotation = rotation_with(None)
@@ -324,7 +308,6 @@ def _subject_of_columns(
         right = rotation_with(reference.pairing)
         own = right
         if repeated is not None and repeated != reference.content.layout:
-            parts = reference.content.blocks
             own = rotation_with(ColumnPairing.named(repeated, reference.pairs, parts=parts))
         if (repeated, reference.content.layout) == ("half", "interleaved"):
             # GLM, Helium and DeepSeek store [a a] and reorder the columns later.
@@ -405,13 +388,12 @@ def _as_slice(columns: tuple[int, ...]) -> slice | list[int]:
 
 
 def _repeated_layout(
-    cos: GivenRows, sin: GivenRows, places: PositionRows, *, parts: int, least: float
+    cos: GivenRows, sin: GivenRows, width: int, places: PositionRows, *, parts: int, least: float
 ) -> Layout | None:
-    """Return the layout in which tables repeat at least this share of the pairs that rotate.
+    """Return the layout in which columns repeat at least this share of the pairs that rotate.
 
     Return None if both layouts do so equally.
     """
-    width = cos.shape[1]
     if width % 2 or width < 4:
         return None
     rows, parts = places.sample(), parts if width % (2 * parts) == 0 else 1

@@ -86,17 +86,17 @@ ROWS = {
     "falling": ("position-offset: backward, from 59 to 0", alternating(AT[::-1])),
     "below zero": ("position-offset: steps of -2", alternating(5 - 2 * AT)),
     "clamped": ("position-offset: clamped at 31", alternating(np.minimum(AT, 31))),
-    "again": ("position-offset: restart at 0 after 15", alternating(AT % 16)),
+    "again": ("position-offset: restart every 16", alternating(AT % 16)),
     "DiffPoseTalk's": (
-        "position-offset: every row is the row of position 60",
+        "position-offset: every position is treated as 60",
         alternating(0 * AT + 60),
     ),
     "the batch for positions": (
-        "position-offset: every row is the row of position 0",
+        "position-offset: every position is treated as 0",
         alternating(0 * AT),
     ),
     "one restart": (
-        "position-offset: restart at 0 at position 20$",
+        "position-offset: restart from 0 at 20$",
         alternating(np.where(AT < 20, AT, AT - 20)),
     ),
     "one position skipped": (
@@ -104,7 +104,7 @@ ROWS = {
         alternating(AT + (AT >= 32)),
     ),
     "from 2, and clamped": (
-        r"position-offset: shifted by \+2 and clamped at 31",
+        r"position-offset: shifted by \+2, and positions are clamped at 31",
         alternating(np.minimum(AT + 2, 31)),
     ),
     "clamped, of another base": (
@@ -122,7 +122,7 @@ ROWS = {
     "bfloat16": ("table-precision: bfloat16", round_to_half(alternating(AT), "bfloat16")),
     "float16": ("table-precision: float16", round_to_half(alternating(AT), "float16")),
     "left padding": (
-        "position-offset: the first 11 rows repeat the row of position 0; later .* by -10$",
+        "position-offset: first 10 positions are treated as 0, .* by -10, as with left padding$",
         alternating(np.maximum(AT - 10, 0)),
     ),
     "coarse rates": (
@@ -135,11 +135,11 @@ ROWS = {
         np.where(AT[:, None] == 7, np.nan, alternating(AT)),
     ),
     "packed sequences": (
-        "position-offset: restart at 0 at positions 7, 30, 31$",
+        "position-offset: restart from 0 at 7, 30, 31$",
         alternating(np.concatenate([np.arange(n) for n in (7, 23, 1, 29)])),
     ),
     "one restart, of another base": (
-        "base: ^base: base is 1000, .* and position-offset: .* restart at 0 at position 20",
+        "base: ^base: base is 1000, .* and position-offset: .* restart from 0 at 20",
         alternating(np.where(AT < 20, AT, AT - 20), rates(base=1e3)),
     ),
     "fewer columns": (
@@ -543,7 +543,7 @@ def test_rows_of_a_learned_table_that_are_moved_are_named(layers):
     assert_named(report, "position-offset: row 0 of the table, not row 2|offset is 0, not 2")
     padded = table[[1] * 7 + [*range(2, 50)]]  # OPT's row of padding tokens
     report = checked("learned", padded, weights=weights, offset=2)
-    words = r"the first 7 rows repeat the row of position -1; later positions are shifted by -7"
+    words = "the first 7 positions are treated as -1, and later ones are shifted by -7"
     assert_named(report, f"position-offset: {words}")
     report = checked("learned", table[5:], weights=weights)
     assert_named(report, "position-offset: row 0 holds position 5, not 0")

@@ -221,12 +221,20 @@ def test_positions_turned_as_any_others_are_counted_and_reproduced(base):
     assert cause.residual.fields()["left_over"]["cells"] == 0
 
 
+def test_positions_far_beyond_those_of_the_first_rows_are_read_there_too():
+    """The first block of rows has positions below 2048, but is rotated as positions up to 9000."""
+    positions = np.random.default_rng(0).permutation(9000)
+    right = rope.reference("rope", dim=DIM, base=100.0)
+    (cause,) = causes_of(factors(positions, ladder(DIM, 100.0)), right)
+    assert cause.message.startswith("8998 of 9000 positions get the rotation of another")
+
+
 def test_positions_are_read_only_in_rows_that_differ(monkeypatch):
     read = []
     monkeypatch.setattr(
         rows_and_pairs,
         "shown_positions",
-        lambda sample: read.append(len(sample.positions)) or shown_positions(sample),
+        lambda sample, *last: read.append(len(sample.positions)) or shown_positions(sample, *last),
     )
     values = EXACT.copy()
     values[77, 5] += 1e-3

@@ -164,3 +164,14 @@ def test_exchanged_ladders_of_two_axes_are_no_coordinates_of_odd_sizes():
     assert [cause.cause for cause in diagnose(rope.of_tables(*tables, GRID, f"0:{ROWS}"))] == [
         "unknown"
     ]
+
+
+def test_a_value_that_only_changes_a_length_is_told_with_its_place():
+    """At far positions float32 angles may err by more, but no angle changes a length."""
+    angles = np.multiply.outer(np.arange(100000.0, 100064.0), 1e4 ** -(np.arange(8) / 8))
+    cos, sin = np.cos(angles), np.sin(angles)
+    cos[7, 0] += 0.01
+    (cause,) = diagnose(rope.of_tables(cos, sin, rope.reference("rope", dim=16), "100000:100064"))
+    assert cause.cause == "unknown"
+    assert cause.message.startswith("lengths are multiplied by ")
+    assert cause.message.endswith(", at position 100007, pair 0")

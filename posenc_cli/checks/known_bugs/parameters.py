@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,23 +60,19 @@ _MORE_HEADS = (8, 16, 32, 64, 128, 12, 24, 40, 48, 96, 112)
 
 def _other_parameters(e: Expected) -> Iterator[Change]:
     """Yield changes of one parameter each, to usual or nearby values."""
-    options: dict[str, list[Any]] = {}
+    from posenc_cli.inference.candidates import other_values  # slow to import
+
     for name, declared in e.parameters.items():
         right = e.params.get(name)
         if name in _UNTRIED_PARAMETERS or declared.rules.follows_length:
             continue
-        usual = _USUAL.get(name, declared.choices or ())
-        values: list[Any] = list(permutations(right) if name == "grid" and right else usual)
-        if declared.type is bool:
-            values = [False, True]
-        elif not values and isinstance(right, int | float) and right:
-            values = [declared.type(right * step) for step in (2, 0.5)]
+        usual = list(_USUAL.get(name, ()))
+        if not usual and isinstance(right, int | float) and right:
+            usual = [declared.type(right * step) for step in (2, 0.5)]
         if name in ("max_position", "max_distance") and e.form == "buckets":
             distance = int(np.abs(e.places.keys - e.places.at).max())
-            values += [distance, distance + 1, 2 * distance]
-        options[name] = [value for value in dict.fromkeys(values) if value != right]
-    for name, values in options.items():
-        for value in values:
+            usual += [distance, distance + 1, 2 * distance]
+        for value in other_values(declared, right, usual):
             yield _parameter_change(e, **{name: value})
 
 

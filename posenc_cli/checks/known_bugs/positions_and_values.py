@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from itertools import chain, starmap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,7 @@ from posenc_cli.checks.known_bugs.bug import (
 )
 from posenc_cli.checks.measured import FACTORS, common_factors, count_nonfinite, position_changes
 from posenc_cli.errors import InvalidInput
+from posenc_cli.inference.position_maps import usual_maps
 from posenc_cli.numerics.halves import COARSE, CUT_BFLOAT16, HALVES, on_grid, round_to_half
 
 if TYPE_CHECKING:
@@ -73,8 +75,7 @@ def _later_keys(e: Expected) -> Iterator[Change]:
 
 
 def _measured_factors(e: Expected) -> Iterator[Change]:
-    for factor, text in common_factors(e):
-        yield multiplied(text, factor)
+    return starmap(multiplied, common_factors(e))
 
 
 def _usual_scales(e: Expected, _: int) -> Iterator[Change]:
@@ -132,7 +133,10 @@ def _rounded_values(e: Expected) -> Iterator[Change]:
     for half in COARSE:
         format_ = half.split()[0]
         parts = (e.sample(), *blocks_of(e))
-        if format_ != e.dtype and all(_is_half_precision(part, half) for part in parts):
+        if format_ != e.dtype and all(
+            on_grid(part.found if part.vectors is None else part.found + part.vectors, half)
+            for part in parts
+        ):
             cut = half == CUT_BFLOAT16
             how = "cut to bfloat16 (rounded toward zero)" if cut else f"rounded to {half}"
             keep = "keep the values in float32, or "
@@ -142,11 +146,6 @@ def _rounded_values(e: Expected) -> Iterator[Change]:
                 remedy=keep
                 + ("round them to nearest" if cut else f"accept the rounding with --tol {half}"),
             )
-
-
-def _is_half_precision(e: Expected, half: str) -> bool:
-    """Return whether every finite value is exact in the format ``half``."""
-    return on_grid(e.found if e.vectors is None else e.found + e.vectors, half)
 
 
 def _usual_roundings(e: Expected, _: int) -> Iterator[Change]:
@@ -181,24 +180,16 @@ def _shifted_grid(e: Expected, by: float) -> RealRows:
 
 def _usual_moves(e: Expected, context: int) -> Iterator[Change]:
     """Yield usual changes of positions, in a model of ``context`` positions."""
-    last, positions = context - 1, e.places.at
-    moves: dict[str, Callable[[Integers], Integers]] = {
+    moves: dict[str, Callable[[Integers], NumberArray]] = {
         f"positions are shifted by {by:+d}": partial(np.add, by) for by in (1, -1, 2)
     }
-    moves |= {
-        f"positions are clamped at {last}": partial(np.minimum, last),
-        "rows are numbered by index, not by position": lambda at: np.searchsorted(positions, at),
-        "every row is the row of the last position": lambda at: 0 * at + int(positions[-1]),
-        "positions restart at 0 after 511": lambda at: at % 512,
-        f"positions restart at 0 after {last}": lambda at: at % context,
-        "8 tokens of left padding are not counted": lambda at: np.maximum(at - 8, 0),
-    }
+    moves |= {rule.message: rule.at for rule in usual_maps(context, e.places.at)}
     for text, move in moves.items():
         yield Change(text, places=partial(_moved_and_clipped, move=move))
 
 
 def _moved_and_clipped(
-    places: ValuePlaces, e: Expected, *, move: Callable[[Integers], Integers]
+    places: ValuePlaces, e: Expected, *, move: Callable[[Integers], NumberArray]
 ) -> ValuePlaces:
     """Move positions; clip those outside to the first or last position."""
     capacity = e.content.capacity
@@ -229,8 +220,7 @@ def _usual_key_moves(e: Expected, context: int) -> Iterator[Change]:
 
 
 def _coarse_positions(e: Expected) -> Iterator[Change]:
-    for half in HALVES:
-        yield from _rounded_positions(e, half)
+    return chain.from_iterable(_rounded_positions(e, half) for half in HALVES)
 
 
 def _rounded_positions(e: Expected, half: str) -> Iterator[Change]:

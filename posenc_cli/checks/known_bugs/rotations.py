@@ -15,10 +15,9 @@ import numpy as np
 
 from posenc_cli.checks.expected import Change, Expected, ValuePlaces
 from posenc_cli.checks.known_bugs.bug import GITHUB, KnownBug
-from posenc_cli.diagnosis.bug_search import FACTORS, offsets_text
+from posenc_cli.diagnosis.bug_search import FACTORS, TURNS, Defect, offset_text
 from posenc_cli.diagnosis.coordinates import coordinates_on_axes
-from posenc_cli.diagnosis.defects import TURNS, Defect
-from posenc_cli.diagnosis.misplaced_values import misplaced_maps
+from posenc_cli.diagnosis.rows_and_pairs import misplaced_maps
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.frequency_rules import alternatives, changed_frequencies
@@ -30,7 +29,7 @@ from posenc_cli.numerics.halves import COARSE, HALVES, on_grid, round_to_half
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, RealRows, Reals
 
@@ -143,11 +142,6 @@ def _defect_change(text: str, code: str, defect: Defect) -> Change:
     return Change(text, make=lambda e: e.by(defect), code=code)
 
 
-def _is_oblique(e: Rotated) -> bool:
-    """Return whether angles are not products of positions and frequencies."""
-    return e.reference.coordinates is not None and e.reference.coordinates.oblique
-
-
 def _wrong_signs(_: Rotated) -> Iterator[Change]:
     for turn, (_apply, cause, message) in TURNS.items():
         if turn != "right":
@@ -155,26 +149,18 @@ def _wrong_signs(_: Rotated) -> Iterator[Change]:
 
 
 def _shifted_positions(e: Rotated) -> Iterator[Change]:
-    if _is_oblique(e):
-        return
-    along = e.reference.coordinates
     for offset in _SHIFTS:
-        text = f"positions are shifted by {offset:+g}"
-        if along is not None:
-            text = f"coordinates are {offsets_text(along, offset, np.array(along.axes))}"
-        yield _defect_change(text, "", Defect(offset=offset))
+        yield _defect_change(offset_text(e.reference, offset), "", Defect(offset=offset))
 
 
 def _usual_moves(e: Rotated, context: int) -> Iterator[Change]:
     yield from _shifted_positions(e)
     if e.reference.coordinates is None:
-        for moved in usual_maps(context):
+        for moved in usual_maps(context, e.pairs.positions):
             yield _defect_change(moved.message, "", Defect(moved=moved))
 
 
-def _coarse_angles(e: Rotated) -> Iterator[Change]:
-    if _is_oblique(e):
-        return
+def _coarse_angles(_: Rotated) -> Iterator[Change]:
     for half in HALVES:
         yield _defect_change(f"positions were rounded to {half}", "", Defect(positions=half))
         yield _defect_change(f"angles were rounded to {half}", "", Defect(angles=half))
@@ -197,8 +183,6 @@ def _rounded(values: NumberArray, _: Expected, *, half: str) -> NumberArray:
 
 
 def _other_frequencies(e: Rotated) -> Iterator[Change]:
-    if _is_oblique(e):
-        return
     for rule in alternatives(e.reference, None):
         yield _defect_change(rule.message, rule.cause, Defect(frequencies=rule))
 
@@ -305,6 +289,16 @@ def _along_axes(e: Rotated, axes: NumberArray) -> PairMap:
     return e.by(Defect(moved=moved))
 
 
+def _unless_oblique(changes: Callable[..., Iterable[Change]]) -> Callable[..., Iterable[Change]]:
+    """Return ``changes`` for references whose angles are products of positions and frequencies."""
+
+    def unless_oblique(e: Rotated, *context: int) -> Iterable[Change]:
+        along = e.reference.coordinates
+        return () if along is not None and along.oblique else changes(e, *context)
+
+    return unless_oblique
+
+
 def _row(code: Cause, changes: Any, remedy: str, seen: str, examples: Any = None) -> KnownBug:
     reports = ", ".join(f"{GITHUB}{each}" for each in seen.split())
     return KnownBug(code, changes, remedy, reports, ("rotations",), examples=examples)
@@ -319,21 +313,21 @@ BUGS = (
     ),
     _row(
         Cause.POSITION_OFFSET,
-        _shifted_positions,
+        _unless_oblique(_shifted_positions),
         "count positions as the reference does",
         "rajveer43/VeloxQuant-MLX/issues/389 lucidrains/rotary-embedding-torch/issues/11",
-        _usual_moves,
+        _unless_oblique(_usual_moves),
     ),
     _row(
         Cause.POSITION_PRECISION,
-        _coarse_angles,
+        _unless_oblique(_coarse_angles),
         "keep positions and angles in float32",
         "huggingface/transformers/pull/29285 huggingface/candle/pull/3520 "
         "cactus-compute/cactus/pull/688",
     ),
     _row(
         Cause.FREQUENCY_RULE,
-        _other_frequencies,
+        _unless_oblique(_other_frequencies),
         "use the reference's frequencies, in float32",
         "Blaizzy/mlx-vlm/pull/1710 sgl-project/SpecForge/pull/265 vllm-project/vllm/pull/28244 "
         "NVIDIA-NeMo/Automodel/pull/2549",
