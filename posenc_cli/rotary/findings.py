@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     _MapParts = tuple[ComplexRows, ComplexRows | None]
     """The parts of a map at some positions: of x, and of x̄ (None: 0)."""
 
+    _PairParts = tuple[Complexes, Complexes | int]
+    """The parts of a map for one pair."""
+
 CURVE_POINTS = 120
 """Largest number of points of the error by position: more than a terminal has columns."""
 
@@ -327,7 +330,7 @@ def hidden_fault(
 
 
 class Partner(Record):
-    """The position of a sample whose score with the worst one changes most, and the change.
+    """The position whose score with the worst one changes most in its pair, and the change.
 
     ``change`` is None if more than this pair affects the scores, so that only a bound is known.
     """
@@ -414,31 +417,53 @@ def _worst_partner(
     parts: Callable[[SubjectBlock], tuple[_MapParts, _MapParts]],
     worst: WorstDeviation,
 ) -> Partner | None:
-    """Return the n of a sample, perhaps m, whose score with the worst position m is most wrong."""
-    block = rotation.read(np.append(rotation.places.sample(), worst.row))
+    """Return the n, perhaps m itself, whose score with the worst position m is most wrong."""
+
+    def column(parts_of_map: _MapParts) -> _PairParts:
+        major, minor = parts_of_map
+        return major[:, worst.pair], 0 if minor is None else minor[:, worst.pair]
+
+    def read(block: SubjectBlock) -> tuple[_PairParts, _PairParts]:
+        of_block, right = parts(block)
+        return column(of_block), column(right)
+
+    at_worst = rotation.read(np.array([worst.row], np.int64))
+    of_worst, right_of_worst = read(at_worst)
+    known = at_worst.rest is None
+    best: tuple[float, int] | None = None
     with np.errstate(invalid="ignore", over="ignore"):
-        of_block, right = (
-            _score_parts(major[:, worst.pair], 0 if minor is None else minor[:, worst.pair])
-            for major, minor in parts(block)
-        )
-        changes = sum(np.abs(a - b) for a, b in zip(of_block, right, strict=True))
-    if block.seen is not None:
-        changes = np.where(block.seen[:, worst.pair], changes, -1.0)
-    changes = np.where(np.isfinite(changes), changes, -1.0)
-    row = int(np.argmax(changes))
-    if changes[row] < 0:
-        return None
-    return Partner(int(block.positions[row]), float(changes[row]) if block.rest is None else None)
+        for block in rotation.blocks():
+            known = known and block.rest is None
+            of_block, right = read(block)
+            changes = sum(
+                np.abs(a - b)
+                for a, b in zip(
+                    _score_parts(of_worst, of_block),
+                    _score_parts(right_of_worst, right),
+                    strict=True,
+                )
+            )
+            if block.seen is not None:
+                changes = np.where(block.seen[:, worst.pair], changes, -1.0)
+            changes = np.where(np.isfinite(changes), changes, -1.0)
+            row = int(np.argmax(changes))
+            if changes[row] > (-1.0 if best is None else best[0]):
+                best = float(changes[row]), int(block.positions[row])
+    return None if best is None else Partner(best[1], best[0] if known else None)
 
 
-def _score_parts(z: Complexes, w: Complexes | int) -> tuple[Complexes, Complexes]:
-    """Return the two parts of A_mᵀ A_n within a dimension pair, of x and of x̄; m is the last row.
+def _score_parts(left: _PairParts, right: _PairParts) -> tuple[Complexes, Complexes]:
+    """Return the two parts of A_mᵀ A_n within a dimension pair: of x, and of x̄.
 
     With A x = z·x + w·x̄, the transpose is z̄·x + w·x̄. The sum of their magnitudes is the norm. It
     stays the same if z and w are exchanged in both.
     """
-    w = w + 0 * z
-    return np.conj(z[-1]) * z + w[-1] * np.conj(w), np.conj(z[-1]) * w + w[-1] * np.conj(z)
+    z, w = left
+    other_z, other_w = right
+    return (
+        np.conj(z) * other_z + w * np.conj(other_w),
+        np.conj(z) * other_w + w * np.conj(other_z),
+    )
 
 
 def _nearest_rotations(
