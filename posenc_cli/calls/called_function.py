@@ -68,9 +68,9 @@ class CalledFunction(ABC):
     which calls past it must be right: the default length, which must grow, or one chosen for a
     required parameter, past which a table may end. With ``by_short`` the object is made with it.
     ``by_original`` gives the original context to ``max_position_embeddings``. With ``renews``, a
-    new :meth:`start` gives a function that was never called. ``returns`` is the framework of the
-    last result, and ``overwritten`` says whether the last of two calls changed the result of the
-    first.
+    new :meth:`start` gives a function that was never called. ``library`` is the framework of the
+    arrays of a function that does not rotate. ``returns`` is the framework of the last result, and
+    ``overwritten`` says whether the last of two calls changed the result of the first.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class CalledFunction(ABC):
     ) -> None:
         self.target, self.reference, self.asked = target, reference, asked
         self.python, self.renews = python, renews
-        self.made = ""
+        self.made = self.library = ""
         self.short_length: tuple[str, int, int] | None = None
         self.by_short = self.by_original = False
         self.returns: str | None = None

@@ -25,7 +25,7 @@ from posenc_cli.calls.patterns import (
     PlannedCalls,
     result_or_none,
 )
-from posenc_cli.calls.payloads import offsets_of_rows
+from posenc_cli.calls.payloads import USUAL_BASE, Vectors, offsets_of_rows
 from posenc_cli.calls.roles import (
     ADDED,
     HALF,
@@ -59,9 +59,6 @@ _ROWS = 64
 
 _OFFSET = 7
 """The first position of rows in a call with another offset."""
-
-
-_USUAL_BASE = 10_000.0
 
 
 class _VariedSetting(Record):
@@ -208,9 +205,12 @@ def try_parameters(tried: Tried) -> None:
         placed = partial(_offset_fault, tried, name)
         judge(f"rows placed by {name}", placed, surely=name != "offsets", tests=[name])
     for argument in tried.form.arguments:
+        name = argument.parameter
         if argument.role == "length":
-            name = argument.parameter
             judge(f"a longer {name}", partial(_length_fault, tried, name), tests=[name])
+        elif name == "grid_sizes":
+            judge(_GRIDS, partial(_grids_fault, tried), tests=[name])
+            tried.calls.untested += [_GRIDS] * (_GRIDS not in tried.calls.tried)
 
 
 def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[str]:
@@ -226,8 +226,6 @@ def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[s
     tested |= {argument.parameter for argument in form.arguments if argument.role in varying}
     names = [given.name for given in function.parameters if given.affects_values]
     at_default = [name for name in function.process.left_at_default if name not in calls.tested]
-    if form.parameter_of("grid") == "grid_sizes":
-        at_default.append("grid_sizes of each sequence")
     return [*at_default, *(name for name in names if name not in tested)]
 
 
@@ -275,11 +273,11 @@ def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
         # vLLM's M-RoPE ignores them, and offsets may be the boundaries of sequences.
         if tried.differs(values, _joined_results(function, positions - more, x)):
             raise InvalidInput("its numbers are not added to positions")
-        how = "is subtracted from positions"
+        how, given = "is subtracted from positions", f" from {_OFFSET - 2} to {_OFFSET}"
     else:
         ignored = not tried.differs(values, _joined_results(function, positions - _OFFSET, x))
-        how = "is ignored" if ignored else "places rows at other positions"
-    text = f"called with {name}={_OFFSET}: results differ from calls with {form.position_parameter}"
+        how, given = "is ignored" if ignored else "places rows at other positions", f"={_OFFSET}"
+    text = f"called with {name}{given}: results differ from calls with {form.position_parameter}"
     return Irregularity(Cause.POSITION_OFFSET, f"{name} {how}", text)
 
 
@@ -348,6 +346,31 @@ def _length_fault(tried: Tried, name: str) -> Irregularity | None:
     if not follows:
         raise InvalidInput("its result is as long as x")
     return None
+
+
+_GRIDS = "grid_sizes of each sequence"
+
+
+def _grids_fault(tried: Tried) -> Irregularity | None:
+    """Return the fault of two sequences, the second with a narrower grid and rows of padding.
+
+    Raises: InvalidInput if the call fails.
+    """
+    function, columns = tried.function, (tried.reference.grid or (1,))[-1]
+    x, positions = _vectors_and_positions(tried, tried.last)
+    narrow = (columns + 1) // 2
+    kept = np.flatnonzero(positions % columns < narrow)  # their places in the wide grid
+    spread = x.copy()
+    spread[kept] = x[: kept.size]
+    wanted = [function.all_values(rows, positions)[0] for rows in (x, spread)]
+    form = _with_value(function, "grid_sizes", "grid", narrow).form
+    given = Vectors(np.stack([x, x])[:, :, None], len(x))
+    values = function.process.rotated(form, positions, [given])[0].values[:, :, 0]
+    both = np.concatenate([values[0], values[1, : kept.size]])
+    if not tried.differs(both, np.concatenate([wanted[0], wanted[1][kept]])):
+        return None
+    text = f"called with {columns} and {narrow} columns: results differ from single calls"
+    return Irregularity(Cause.POSITION_OFFSET, f"{_GRIDS} are not followed", text)
 
 
 def _right_batch(tried: Tried) -> Arrangement | None:
@@ -448,10 +471,25 @@ def _changed_response_fault(
         return Irregularity(Cause.DIRECTION, f"{name}={value} does not rotate back", text)
     from_zero = _joined_results(other, positions, x)[late]
     if not tried.differs(np.concatenate(values, axis=1), from_zero):
+        if not (scaled or response == "inverse" or _scales_positions(tried, other)):
+            raise InvalidInput("it multiplies neither the results nor the positions")
         return None
     message = f"with {name}={value}, a row's rotation depends on more than its position"
     text = f"{called} from position {late.start} on differ from a call that starts at 0"
     return Irregularity(Cause.POSITION_OFFSET, message, text)
+
+
+def _scales_positions(tried: Tried, other: ServedFunction) -> bool:
+    """Return whether a scale of 2 or 1/2 multiplies positions, as in MLX, or divides them.
+
+    Raises: InvalidInput if a call fails.
+    """
+    few = np.arange(min(_ROWS, tried.last // 2 + 1))
+    x, places = random_vectors(few.size, tried.form.columns), (few, 2 * few)
+    values, plain = (
+        [_joined_results(function, at, x) for at in places] for function in (other, tried.function)
+    )
+    return not all(tried.differs(*pair) for pair in zip(values, plain[::-1], strict=True))
 
 
 def _compared_parts(
@@ -528,7 +566,7 @@ def _other_reference(reference: Reference, varied: _VariedSetting) -> tuple[Refe
         given[name] = 1.0
         bound = catalogue.find(varied.of_rope).bind(given)
     if name == "base":  # some conventions set it
-        given.setdefault(name, _USUAL_BASE)
+        given.setdefault(name, USUAL_BASE)
     if name not in given:
         raise InvalidInput(f"{bound.scheme.name} has no other {name}")
     if name == "grid" and given.get("axes"):

@@ -331,12 +331,15 @@ def offsets_of_rows(positions: Integers, most: int) -> Integers:
 def _grid_sizes(argument: Argument, call: _CallArguments) -> Integers:
     """Return the sizes of a grid, with one frame if it has none and the parameter has frames.
 
-    ``grid_sizes`` has those of each sequence, as in Wan.
+    ``grid_sizes`` has those of each sequence, as in Wan; its value is the columns of the last one.
     """
     sizes = call.reference.grid or ()
     of_each = argument.parameter == "grid_sizes"
     frames = (1,) * (3 - len(sizes)) if of_each or "thw" in argument.parameter else ()
-    return np.array([frames + sizes] * (call.batch if of_each else 1), np.int64)
+    every = [frames + sizes] * (call.batch if of_each else 1)
+    if argument.value is not None:
+        every[-1] = (*every[-1][:-1], int(argument.value))
+    return np.array(every, np.int64)
 
 
 def layout_flag(parameter: str, reference: Reference) -> bool:
@@ -353,7 +356,16 @@ def axis_sizes(reference: Reference) -> tuple[list[int], list[int]]:
 
 def role_settings(reference: Reference) -> dict[str, Any]:
     """Return the reference's settings for a function that makes an encoding, by role."""
-    return {"dim": 2 * reference.pairs, "base": float(reference.params.get("base") or 10_000.0)}
+    base = reference.params.get("base")
+    if base is None and "convention" in reference.params:
+        from posenc_cli.formulas.grids import ROTARY_CONVENTIONS
+
+        base = ROTARY_CONVENTIONS[reference.params["convention"]].base
+    return {"dim": 2 * reference.pairs, "base": float(base or USUAL_BASE)}
+
+
+USUAL_BASE = 10_000.0
+"""The base of references without one, as in most models."""
 
 
 def settings_by_name(reference: Reference) -> dict[str, Any]:

@@ -564,6 +564,11 @@ def queries_scaled(q, k, positions, scale=1.0):
     return ids(q, np.asarray(positions) * scale), ids(k, positions)
 
 
+@untested("scale")
+def squared_scale(x, positions, scale=1.0):
+    return ids(x, positions) * np.float32(scale**2)
+
+
 def softmax_scale(q, k, positions, scale=1.0):
     """What scores are divided by may be multiplied into q alone."""
     return ids(q, positions) * np.float32(scale), ids(k, positions)
