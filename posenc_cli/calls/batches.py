@@ -190,10 +190,11 @@ class BatchCall:
     def proves_support(self) -> bool:
         """Whether the function surely supports such calls.
 
-        It does if any head is right, if only unrotated dimensions are wrong, or if all heads follow
-        positions in the same way.
+        It does if any head that is rotated is right, if only unrotated dimensions are wrong, or if
+        all heads follow positions in the same way.
         """
-        if self.rotates or not all(part.wrong.all() for part in self.parts):
+        rotated = [part for part in self.parts if (part.alone != part.x).any()]
+        if self.rotates or not all(part.wrong.all() for part in rotated):
             return True
         reference = self._function.process.reference
         return all(part.follows_places(reference) for part in self.wrong)

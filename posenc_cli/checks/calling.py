@@ -10,6 +10,7 @@ returns tables or frequencies is judged by these.
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -335,7 +336,7 @@ def _vector_subjects(
     sample_positions = sample_positions[:: -(-sample_positions.size * dim**2 // (2 * _MOST_CELLS))]
     samples = function.matrices(sample_positions)
     readers: list[ResultReader] = []
-    far_rows: list[Irregularity] = []
+    far_rows: list[tuple[Irregularity, ...]] = []
     for which, own_calls in zip(results, planned, strict=True):
         matrices = samples[which].values
         trial = FunctionTrial.of(function, which, sample_positions, matrices)
@@ -343,8 +344,7 @@ def _vector_subjects(
         irregular = _more_specific(
             irregular, logs[which], positions, samples[which].dtype, which=which
         )
-        if not irregular:
-            far_rows += far_row_faults(logs[which], samples[which].dtype)
+        far_rows.append(() if irregular else far_row_faults(logs[which], samples[which].dtype))
         more = min(context, LONG)
         if more > positions.last + 1 and not irregular and logs[which].compares:
             irregular = long_call_faults(logs[which], samples[which].dtype, more, calls)
@@ -370,7 +370,12 @@ def _vector_subjects(
     ]
     if any(one.irregular for one in subjects):  # irregularities say more
         return subjects
-    return [replace(subjects[0], other_calls=(*unlike, *far_rows)), *subjects[1:]]
+    if equal_rotations:
+        far_rows = [(*chain(*far_rows),)]
+    return [
+        replace(one, other_calls=(*unlike, *faults))
+        for one, faults in zip(subjects, far_rows, strict=True)
+    ]
 
 
 def _read_all(
