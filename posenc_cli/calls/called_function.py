@@ -243,9 +243,8 @@ class CalledFunction(ABC):
     def _settings(self) -> list[tuple[NamedParameter, str]]:
         """The parameters of a class, and the fields of its records with the name of the record."""
         records = self._records
-        plain = [given for given in self.signature.parameters or () if given not in records]
-        fields = [(field, given.name) for given in records for field in given.fields]
-        return [*((given, "") for given in plain), *fields]
+        plain = [(given, "") for given in self.signature.parameters or () if given not in records]
+        return plain + [(field, given.name) for given in records for field in given.fields]
 
     def _length(self, given: NamedParameter) -> int:
         """Return the value of a length, and note a shorter one."""
@@ -256,8 +255,7 @@ class CalledFunction(ABC):
 
     def _needs(self, given: NamedParameter, owner: str) -> InvalidInput:
         """Return the error for a required parameter of a class that is not known."""
-        is_config = _is_config(given)
-        hint = "--config FILE or --model NAME gives it one; or " * is_config
+        hint = "--config FILE or --model NAME gives it one; or " * _is_config(given)
         hint += "name an object of it: rope = Rope(…) in the module, then module:rope"
         name = f"{owner}.{given.name}" if owner else given.name
         return self.invalid(f"is a class that needs {name}", hint=hint)

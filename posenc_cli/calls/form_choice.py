@@ -601,5 +601,4 @@ def _lengths_kept(values: NumberArray, vectors: NumberArray) -> bool:
     before = np.linalg.norm(np.asarray(vectors, np.float64), axis=2)
     with np.errstate(all="ignore"):
         ratios = np.linalg.norm(values.astype(np.float64), axis=2) / before
-    middle = float(np.median(ratios))
-    return bool(np.isfinite(ratios).all() and np.ptp(ratios) <= _KEPT_LENGTH * middle)
+    return bool(np.isfinite(ratios).all() and np.ptp(ratios) <= _KEPT_LENGTH * np.median(ratios))

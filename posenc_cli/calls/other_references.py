@@ -118,7 +118,10 @@ _VARIED_SETTINGS = (
         ("factor",),
         lambda factor: 2 * factor,
         Cause.FREQUENCY_RULE,
-        names=("condense_ratio", "freq_scale", "scale_factor", "seq_len_interpolation_factor"),
+        names=(
+            *("condense_ratio", "freq_scale", "scale_factor", "seq_len_interpolation_factor"),
+            *("interpolation_factor", "linear_factor"),
+        ),
         of_rope="rope-linear",
     ),
     _VariedSetting(
@@ -159,8 +162,8 @@ def try_other_references(tried: Tried) -> None:
         return
     for varied in _VARIED_SETTINGS:
         if names := _names_for(tried, varied):
-            fault = partial(_reference_fault, tried, varied, names)
-            tried.calls.judge(f"another {varied.parameter}", fault, surely=False, tests=names)
+            call = partial(_reference_fault, tried, varied, names)
+            tried.calls.judge(f"another {varied.parameter}", call, surely=False, tests=names)
 
 
 def _names_for(tried: Tried, varied: _VariedSetting) -> list[str]:
@@ -202,8 +205,8 @@ def try_parameters(tried: Tried) -> None:
                     fault = _batch_fault(tried, other, batch, text)
                 tried.calls.fault(fault)
     for name in _other_offsets(tried):
-        placed = partial(_offset_fault, tried, name)
-        judge(f"rows placed by {name}", placed, surely=name != "offsets", tests=[name])
+        call, surely = partial(_offset_fault, tried, name), name != _ADDED_OFFSETS
+        judge(f"rows placed by {name}", call, surely=surely, tests=[name])
     for argument in tried.form.arguments:
         name = argument.parameter
         if argument.role == "length":
@@ -234,16 +237,14 @@ def _other_offsets(tried: Tried) -> list[str]:
     form, function = tried.form, tried.function
     if not form.has("positions") or form.has(*TABLES) or form.follows_axes:
         return []
-    if _has_required_positions(function):  # vLLM adds offsets to them
-        return [given.name for given in function.parameters if given.name == "offsets"]
-    others = (given for given in function.parameters if "offset" in given.roles())
-    return [given.name for given in others if given.name != form.position_parameter]
+    names, place = function.parameters, form.position_parameter
+    if any(given.name == place and given.required for given in names):  # vLLM adds offsets to them
+        return [given.name for given in names if given.name == _ADDED_OFFSETS]
+    return [given.name for given in names if "offset" in given.roles() and given.name != place]
 
 
-def _has_required_positions(function: ServedFunction) -> bool:
-    """Return whether positions have no default, so that an offset is added to them."""
-    required = [given.name for given in function.process.signature.required]
-    return function.form.position_parameter in required
+_ADDED_OFFSETS = "offsets"
+"""vLLM's parameter for numbers that are added to required positions."""
 
 
 def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
@@ -252,7 +253,7 @@ def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
     Raises: InvalidInput if the call fails.
     """
     form, function = tried.form, tried.function
-    added = _OFFSET if _has_required_positions(function) else 0
+    added = _OFFSET if name == _ADDED_OFFSETS else 0
     x, positions = _vectors_and_positions(tried, tried.last - added, first=_OFFSET)
     if added:
         other = _with_value(function, name, "offsets", added)
@@ -263,8 +264,8 @@ def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
             else argument
             for argument in form.arguments
         )
-        placed = replace(form, arguments=arguments, position_axes="")
-        other = function.varied(last=function.last, form=placed)
+        other_form = replace(form, arguments=arguments, position_axes="")
+        other = function.varied(last=function.last, form=other_form)
     values = _joined_results(other, positions, x)
     more = offsets_of_rows(positions, added)
     if not tried.differs(values, _joined_results(function, positions + more, x)):
@@ -335,12 +336,11 @@ def _length_fault(tried: Tried, name: str) -> Irregularity | None:
     values = _joined_results(longer, positions, x)
     plain, last = (_joined_results(function, positions + more, x) for more in (0, after))
     if tried.differs(values, plain) and tried.differs(values, last):
-        message = f"{name} changes the result, which must not depend on it"
         text = f"called with {name}={needed + _ROWS}: results change"
-        return Irregularity(Cause.UNKNOWN, message, text)
+        return Irregularity(Cause.UNKNOWN, f"{name} {_MATTERS}", text)
     if form.from_zero and function.outcome == "tables":
-        shapes = [result.shape for result in longer.answers(positions[None])]
-        follows = any(needed + _ROWS in shape for shape in shapes)
+        tables = longer.answers(positions[None])
+        follows = any(needed + _ROWS in table.shape for table in tables)
     else:
         follows = result_or_none(function, partial(shorter.all_values, x, positions)) is None
     if not follows:
@@ -365,7 +365,7 @@ def _grids_fault(tried: Tried) -> Irregularity | None:
     wanted = [function.all_values(rows, positions)[0] for rows in (x, spread)]
     form = _with_value(function, "grid_sizes", "grid", narrow).form
     given = Vectors(np.stack([x, x])[:, :, None], len(x))
-    values = function.process.rotated(form, positions, [given])[0].values[:, :, 0]
+    values = tried.joined_results(form, positions, [given])[:, :, 0]
     both = np.concatenate([values[0], values[1, : kept.size]])
     if not tried.differs(both, np.concatenate([wanted[0], wanted[1][kept]])):
         return None
@@ -394,8 +394,7 @@ def _batch_fault(
     if fault is None:
         return None
     unnamed = f"results for {called.where} of a batch differ from single calls"
-    what = unnamed if fault.message == NO_MAP else fault.message
-    return replace(fault, message=f"with {text}, {what}")
+    return replace(fault, message=f"with {text}, {fault.message.replace(NO_MAP, unnamed)}")
 
 
 def _response_fault(
@@ -435,9 +434,11 @@ def _response_fault(
     lengths = [np.linalg.norm(np.concatenate(results), axis=1) for results in (values, plain)]
     if value == ADDED and tried.differs(*lengths):
         raise InvalidInput("it requires a mask of rows")
-    how = "changes the result, which must not depend on it"
-    message = f"{name} {'names another axis' if role.name == 'axis' else how}"
+    message = f"{name} {'names another axis' if role.name == 'axis' else _MATTERS}"
     return Irregularity(Cause.UNKNOWN, message, f"{called} change")
+
+
+_MATTERS = "changes the result, which must not depend on it"
 
 
 def _changed_response_fault(
@@ -462,8 +463,7 @@ def _changed_response_fault(
     scaled = all(not tried.differs(one, before * np.float32(value or 0)) for one, before in changed)
     if all(same) or (any(same) and not scaled):
         of = "" if all(same) else f" for {'qk'[same.index(True)]}"
-        text = f"{called} do not change"
-        return Irregularity(Cause.UNKNOWN, f"{name} is ignored{of}", text)
+        return Irregularity(Cause.UNKNOWN, f"{name} is ignored{of}", f"{called} do not change")
     before = _input_planes(tried, x[late])
     wanted = tried.planes(plain).conj() * before / before.conj()
     if response == "inverse" and _planes_differ(tried, tried.planes(values), wanted):
@@ -540,15 +540,12 @@ def _reference_fault(
             if ignored
             else "its frequencies differ from the reference's"
         )
-    text = f"called with a {varied.parameter} of {value}"
+    given = f"a {varied.parameter} of {value}"
     if ignored:
         message = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} ignored"
-        return Irregularity(varied.cause, message, f"{text}: results do not change")
-    return Irregularity(
-        Cause.UNKNOWN,
-        f"a {varied.parameter} of {value} gives wrong results",
-        f"{text}: results differ from the reference",
-    )
+        return Irregularity(varied.cause, message, f"called with {given}: results do not change")
+    text = f"called with {given}: results differ from the reference"
+    return Irregularity(Cause.UNKNOWN, f"{given} gives wrong results", text)
 
 
 _OTHER_KINDS = {**SIDE_BY_SIDE, **{kind: halves for halves, kind in SIDE_BY_SIDE.items()}}

@@ -167,9 +167,9 @@ class _CallArguments:
         """Choose rows from longer tables."""
         if self.form.has("positions"):
             if self.form.follows_axes:  # (axes, p, n)
-                along = self.reference.coordinates_at
                 self.ids, self.key_ids = (
-                    along(array).astype(np.int64) for array in (self.ids, self.key_ids)
+                    self.reference.coordinates_at(array).astype(np.int64)
+                    for array in (self.ids, self.key_ids)
                 )
             first = np.arange(min(_SHOWN, int(self.ids.max()) + 1))
             near = np.unique(np.concatenate([first, *map(np.ravel, (self.ids, self.key_ids))]))

@@ -177,6 +177,7 @@ ROLES = (
         (
             *("factor", "scaling_factor", "condense_ratio", "freq_scale"),
             *("scale_factor", "seq_len_interpolation_factor"),  # Gemma, Megatron
+            *("interpolation_factor", "linear_factor"),  # x-transformers, diffusers
         ),
         says="the reference's factor",
     ),

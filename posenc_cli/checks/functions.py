@@ -187,7 +187,8 @@ def function_values(
     try:
         called.start()
         refused = list[InvalidInput]()
-        for called.library in called.signature.libraries:
+        for library in called.signature.libraries:
+            called.library = library
             try:
                 return _likeliest_subject(called, task, accepts, further)
             except InvalidInput as error:
@@ -711,8 +712,7 @@ def _other_arguments(name: str, task: FunctionTask, required: bool) -> list[Make
 
 def _mask(has_offset: bool, task: FunctionTask) -> NumberArray:
     """Return a mask of ones: (sequences, positions), with earlier positions if ``has_offset``."""
-    before = task.start if has_offset else 0
-    return np.ones((task.sequences, before + task.length), np.int64)
+    return np.ones((task.sequences, task.start * has_offset + task.length), np.int64)
 
 
 def _argument(name: str, task: FunctionTask) -> Any:

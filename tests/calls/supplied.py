@@ -656,6 +656,18 @@ class WithoutRatio:
         return ids(x, positions)
 
 
+def positions_by_factor(x, positions, interpolation_factor=1.0):
+    """As x-transformers'."""
+    return ids(x, np.asarray(positions) / interpolation_factor)
+
+
+@wrong("frequency-rule", "linear_factor is ignored")
+def without_factor(positions, dim, linear_factor=1.0):
+    """As diffusers' tables."""
+    angles = np.multiply.outer(positions, 1e4 ** -(np.arange(0, dim, 2) / dim))
+    return np.cos(angles), np.sin(angles)
+
+
 @wrong("unknown", "a factor of 2 gives wrong results")
 def divided_by_scale(x, positions, freq_scale=1.0):
     """Where llama.cpp multiplies."""
