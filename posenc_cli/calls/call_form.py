@@ -89,7 +89,7 @@ SIDE_BY_SIDE = {
 
 _REFERENCE_NUMBERS = (
     *("base", "factor", "setting", "style", "length", "dim", "sections", "inv_freq", "v"),
-    *("downscale", "k_positions"),
+    *("downscale", "k_positions", "share"),
 )
 """Roles whose numbers a function of vectors also gets for optional parameters."""
 

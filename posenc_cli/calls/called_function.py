@@ -18,7 +18,7 @@ from posenc_cli.calls.payloads import (
     settings_by_name,
     split_qkv,
 )
-from posenc_cli.calls.roles import HEAD_SIZES, roles_of
+from posenc_cli.calls.roles import HEAD_SIZES, NAMES, roles_of
 from posenc_cli.calls.signature import CallRequest, NamedParameter, Signature
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable, abbreviated, quoted_name
 
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from posenc_cli.calls.call_form import CallForm
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers
-
-
-_ROTATED_SHARES = ("rotary_pct", "rotary_percent", "partial_rotary_factor", "rope_percentage")
-"""Parameters for the share of a head's dimensions that is rotated."""
 
 
 class Crash(InvalidInput):
@@ -286,9 +282,9 @@ class CalledFunction(ABC):
             named[_LENGTH] = named[_ORIGINAL]
         if "factor" in names:
             named.pop("scaling_factor", None)
-        if names & {"rotary_dim", *_ROTATED_SHARES}:
+        if names & {"rotary_dim", *NAMES["share"]}:
             head, share = self.reference.head, 2 * self.reference.pairs / self.reference.head
-            named |= {**dict.fromkeys(HEAD_SIZES, head), **dict.fromkeys(_ROTATED_SHARES, share)}
+            named |= {**dict.fromkeys(HEAD_SIZES, head), **dict.fromkeys(NAMES["share"], share)}
         return named
 
     def call(

@@ -99,10 +99,10 @@ _VARIED_SETTINGS = (
     ),
     _VariedSetting(
         "partial",
-        ("dim",),
+        ("dim", "share"),
         lambda share: share / 2,
         Cause.ROTARY_DIM,
-        names=("rotary",),
+        names=("rotary", "rope_percentage"),
         doubtful=True,
     ),
     _VariedSetting(

@@ -261,6 +261,7 @@ _VALUES: dict[str, Callable[[_CallArguments, Argument], Any]] = {
     "dim": lambda call, _: (
         call.form.columns if call.form.axes == "bnf" else role_settings(call.reference)["dim"]
     ),
+    "share": lambda call, _: 2 * call.reference.pairs / call.form.columns,
     "base": lambda call, _: role_settings(call.reference)["base"],
     **dict.fromkeys(
         ("factor", "setting"),

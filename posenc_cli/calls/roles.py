@@ -156,6 +156,12 @@ ROLES = (
         says="the rotary dimensions",
     ),
     Role(
+        "share",
+        "number",
+        ("rotary_pct", "rotary_percent", "partial_rotary_factor", "rope_percentage"),
+        says="the rotated share of the head",
+    ),
+    Role(
         "base",
         "number",
         (

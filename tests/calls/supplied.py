@@ -679,6 +679,16 @@ def all_dimensions(x, positions, rotary_dim=None):
     return ids(x, positions)
 
 
+def share_of_dimensions(x, positions, rotary_pct=0.25):
+    dim = int(x.shape[-1] * rotary_pct)
+    return rotated(x, beside_heads(x, positions), dim)
+
+
+@wrong("rotary-dim", "rotary_pct is ignored")
+def share_ignored(x, positions, rotary_pct=0.25):
+    return ids(x, positions)
+
+
 @wrong("base", "theta is ignored")
 def frequencies_of_one_base(dim, theta=10000.0):
     return 1e4 ** -(np.arange(0, dim, 2) / dim)
