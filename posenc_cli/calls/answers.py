@@ -39,8 +39,7 @@ def check_description(answer: dict[str, Any]) -> None:
     parameters += [field for given in parameters for field in given.get("fields", ())]
     texts = [answer["name"], *(given[field] for given in parameters for field in fields)]
     texts += [given["default"] for given in parameters if given["default"] is not None]
-    known = set(answer["frameworks"]) <= BY_NAME.keys()
-    if not known or not all(isinstance(text, str) for text in texts):
+    if {*answer["frameworks"]} - {*BY_NAME} or not all(isinstance(text, str) for text in texts):
         raise TypeError
 
 

@@ -208,9 +208,8 @@ def arrangements(form: CallForm) -> Iterator[Arrangement]:
     """Yield calls with several sequences and heads that a function may support, fullest first."""
     rows, heads, fewer = distinct_sizes(form)
     grouped = len(form.vectors) > 1 and not form.one_head_count
-    of_keys = (fewer, heads) if grouped else (heads,)
     for batch_form, sequences, places in _batches(form):
-        for key_heads in of_keys:
+        for key_heads in (fewer, heads) if grouped else (heads,):
             yield Arrangement(batch_form, sequences, places, rows, heads, key_heads)
 
 
@@ -244,8 +243,7 @@ def _batches(form: CallForm) -> list[tuple[CallForm, int, int]]:
 
 def distinct_sizes(form: CallForm) -> tuple[int, int, int]:
     """Return numbers of rows, heads and k heads that differ from the lengths of column axes."""
-    lengths = _column_lengths(form)
-    return next((sizes for sizes in SIZES if not lengths & {*sizes}), SIZES[0])
+    return next((sizes for sizes in SIZES if not _column_lengths(form) & {*sizes}), SIZES[0])
 
 
 def _distinct_count(counts: Sequence[int], form: CallForm) -> int:

@@ -190,10 +190,11 @@ class BatchCall:
     def proves_support(self) -> bool:
         """Whether the function surely supports such calls.
 
-        It does if any head is right, if only unrotated dimensions are wrong, or if all heads follow
-        positions in the same way.
+        It does if any head that is rotated is right, if only unrotated dimensions are wrong, or if
+        all heads follow positions in the same way.
         """
-        if self.rotates or not all(part.wrong.all() for part in self.parts):
+        rotated = [part for part in self.parts if (part.alone != part.x).any()]
+        if self.rotates or not all(part.wrong.all() for part in rotated):
             return True
         reference = self._function.process.reference
         return all(part.follows_places(reference) for part in self.wrong)
@@ -244,8 +245,8 @@ class BatchCall:
                 sequence, head, _ = index + 1
                 place = f"position {part.places[*index]} of sequence {sequence}, head {head}"
                 text = f"rows of {self.where} get the rotation of other positions{beside}"
-                cause = Cause.AXIS if self._along_heads else Cause.POSITION_OFFSET
-                return f"{text}: {place}, as {read[*index]}", cause
+                text += f": {place}, as {read[*index]}"
+                return text, Cause.AXIS if self._along_heads else Cause.POSITION_OFFSET
         return f"results differ{beside}" if beside else NO_MAP, Cause.UNKNOWN
 
     @property
@@ -407,8 +408,9 @@ def _one_is_right(tried: Tried, arrangement: Arrangement, *, heads: int = 0) -> 
 
 def is_right(tried: Tried, arrangement: Arrangement) -> bool:
     """Return whether a call succeeds and all its heads are right."""
-    call = partial(called_together, tried.function, arrangement, tried.differs)
-    batch = result_or_none(tried.function, call)
+    batch = result_or_none(
+        tried.function, partial(called_together, tried.function, arrangement, tried.differs)
+    )
     return batch is not None and not batch.wrong
 
 
@@ -478,9 +480,8 @@ def try_rows_of_heads(tried: Tried) -> None:
     rows, heads, fewer = distinct_sizes(flat)
     key_heads = heads if form.one_head_count else fewer
     arrangement = Arrangement(flat, SEQUENCES, SEQUENCES, rows, heads, key_heads)
-    text = f"{arrangement.text} side by side in rows"
     call = partial(called_together, tried.function, arrangement, tried.differs)
-    batch = calls.attempt(text, call, surely=False)
+    batch = calls.attempt(f"{arrangement.text} side by side in rows", call, surely=False)
     # With fewer than two right heads of q, the function may not support this.
     if batch and batch.wrong and (~batch.parts[0].wrong).all(axis=0).sum() < 2:
         calls.skip(calls.tried.pop(), "unsupported", untested=["heads side by side"])
@@ -602,8 +603,7 @@ def _text_positions(tried: Tried) -> Integers:
     """Return the last positions whose coordinates, if there are several, equal the position."""
     positions = np.arange(tried.last + 1)
     if tried.form.follows_axes:
-        along = tried.reference.coordinates_at(positions)
-        positions = positions[(along == positions).all(axis=0)]
+        positions = positions[(tried.reference.coordinates_at(positions) == positions).all(axis=0)]
     return positions[None, -distinct_sizes(tried.form)[0] :]
 
 

@@ -89,7 +89,7 @@ SIDE_BY_SIDE = {
 
 _REFERENCE_NUMBERS = (
     *("base", "factor", "setting", "style", "length", "dim", "sections", "inv_freq", "v"),
-    *("downscale", "k_positions"),
+    *("downscale", "k_positions", "share"),
 )
 """Roles whose numbers a function of vectors also gets for optional parameters."""
 
@@ -258,11 +258,11 @@ class CallForm(Record):
 
         parts = []
         if self.axes:
-            of_heads = "h3" if self.by_head else "3h"
-            of_three = self.axes.replace("h", of_heads) if self.has("qkv") else self.axes
-            parts.append(f"{names('qkv', 'x', 'q', 'k', 'v')} {shape(of_three)}")
+            of_heads = ("h3" if self.by_head else "3h") if self.has("qkv") else "h"
+            axes = shape(self.axes.replace("h", of_heads))
+            parts.append(f"{names('qkv', 'x', 'q', 'k', 'v')} {axes}")
         if self.position_axes:
-            kind = ", real numbers" if self.real else ""
+            kind = ", real numbers" * self.real
             parts.append(f"{names('positions')} {shape(self.position_axes)}{kind}")
         if self.has("inv_freq"):
             parts.append(f"{names('inv_freq')} ({reference.pairs},), the reference's frequencies")
@@ -339,8 +339,7 @@ def forms(
     ]
     in_order: Iterable[CallForm] = itertools.chain.from_iterable(groups)
     if not signature.named and not call:  # the usual form of each number of arguments
-        in_turn = itertools.zip_longest(*groups)
-        in_order = (form for forms in in_turn for form in forms if form is not None)
+        in_order = filter(None, itertools.chain(*itertools.zip_longest(*groups)))
     if axes:  # coordinates first: a function of these may also accept one number for each row
         in_order = sorted(in_order, key=lambda form: form.has("positions") > form.follows_axes)
     return list(dict.fromkeys(in_order))
@@ -429,10 +428,10 @@ def _roles_of_required(
 
 def _possible_roles(given: NamedParameter, signature: Signature) -> tuple[str, ...]:
     """Return the roles of a parameter; ``base`` may be the first position if no other can be."""
-    bases = ("positions", "offset", "base")
     of_vectors = any({*required.roles()} & {*VECTORS} for required in signature.required)
-    is_base = of_vectors and given.roles() == ("base",) and not _position_parameters(signature)
-    return bases if is_base else given.roles() or ("",)
+    if of_vectors and given.roles() == ("base",) and not _position_parameters(signature):
+        return ("positions", "offset", "base")
+    return given.roles() or ("",)
 
 
 def _reference_numbers(signature: Signature) -> list[Argument]:
@@ -570,10 +569,12 @@ def _with_axes(form: CallForm, axes: str, signature: Signature) -> CallForm | No
     of_heads = [given for given in signature.parameters or () if given.gives_heads]
     if not of_heads and not form.has("heads"):
         return None
-    known = {argument.parameter for argument in form.arguments}
-    more = [_argument(given.roles()[0], given.name, by_name=True) for given in of_heads]
-    arguments = (*form.arguments, *(given for given in more if given.parameter not in known))
-    return replace(form, axes=axes, arguments=arguments)
+    more = [
+        _argument(given.roles()[0], given.name, by_name=True)
+        for given in of_heads
+        if given.name not in form.parameters
+    ]
+    return replace(form, axes=axes, arguments=(*form.arguments, *more))
 
 
 def _table_kinds(form: CallForm, reference: Reference) -> Sequence[str]:

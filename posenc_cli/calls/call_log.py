@@ -106,16 +106,14 @@ class RowReader:
         """Return which rows are rotated as by the reference at positions ``used``. Shape: (n,)."""
         before, after = self.factors(call)
         farther = np.maximum(call.positions, np.abs(used))
-        size = np.abs(call.x).max(axis=1, keepdims=True)  # (n, 1)
-        floor = _ROUNDINGS * self._tolerance.floor * size
+        floor = np.abs(call.x).max(axis=1, keepdims=True) * _ROUNDINGS * self._tolerance.floor
         allowed = self._tolerance.cells(farther, self.reference.frequencies) * np.abs(before)
         positions, places = np.unique(used, return_inverse=True)
         factors = np.asarray(self.reference.rotation.at(positions.astype(np.int64))[places])
-        missed = np.abs(after - before * factors)
+        rotated = np.abs(after - before * factors) <= allowed + floor
         others = list(self.reference.pairing.others(call.x.shape[1]))
         stays = np.abs(call.values[:, others] - call.x[:, others]) <= floor
-        right: Flags = (missed <= allowed + floor).all(axis=1) & stays.all(axis=1)
-        return right
+        return np.asarray(rotated.all(axis=1) & stays.all(axis=1))
 
     def positions(self, call: MadeCall) -> Integers | None:
         """Return the position that each row is rotated at.
@@ -265,8 +263,9 @@ def far_row_faults(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     near = [call for call in log.made if call.end <= SEQUENCE]
     if not log.compares or few.right or not _Calls(log, near, dtype).right:
         return ()
-    message = "single rows are rotated differently far from position 0"
-    return explain_by_calls(log, dtype) or few.unexplained(message)
+    return explain_by_calls(log, dtype) or few.unexplained(
+        "single rows are rotated differently far from position 0"
+    )
 
 
 def long_call_faults(
@@ -288,8 +287,9 @@ def long_call_faults(
     calls, crashes = _Calls(log, log.made[before:], dtype), planned.faults[faults_before:]
     if crashes or text not in planned.tried or calls.right:
         return tuple(crashes)
-    message = "the function rotates rows of long calls differently"
-    return calls.causes() or calls.unexplained(message)
+    return calls.causes() or calls.unexplained(
+        "the function rotates rows of long calls differently"
+    )
 
 
 def short_length_fault(
@@ -357,13 +357,12 @@ class _Calls:
         self, log: CallLog, made: Sequence[MadeCall], dtype: str, end: float = math.inf
     ) -> None:
         self._reader, self._made = RowReader(log.reference, dtype), made
-        right = [
-            bool((self._reader.right(call, call.positions) | (call.positions >= end)).all())
-            for call in made
-        ]
-        self._wrong = [call for call, all_right in zip(made, right, strict=True) if not all_right]
-        ends = (call.end for call, all_right in zip(made, right, strict=True) if all_right)
-        self._right_up_to = max(ends, default=0)
+        self._wrong, self._right_up_to = list[MadeCall](), 0
+        for call in made:
+            if (self._reader.right(call, call.positions) | (call.positions >= end)).all():
+                self._right_up_to = max(self._right_up_to, call.end)
+            else:
+                self._wrong.append(call)
 
     @property
     def right(self) -> bool:
@@ -388,8 +387,8 @@ class _Calls:
         for text, rule in CALL_RULES:
             if all(self._reader.right(call, rule(call)).all() for call in self._wrong):
                 return (_irregularity(Cause.POSITION_OFFSET, text + some, evidence),)
-        places = [self._reader.positions(call) for call in self._wrong]
-        read = [(call, at) for call, at in zip(self._wrong, places, strict=True) if at is not None]
+        places = [(call, self._reader.positions(call)) for call in self._wrong]
+        read = [(call, at) for call, at in places if at is not None]
         if len(read) < wrong:
             return ()
         shown = [_moved_row_text(call, at) for call, at in read]
@@ -413,6 +412,6 @@ def _moved_row_text(call: MadeCall, read: Integers) -> str:
     return f"in a call of {rows_text({call.rows})} from {call.start} on, {at}"
 
 
-def _irregularity(cause: Cause, message: str, evidence: str) -> Irregularity:
-    unlike = "the function rotates a row differently in other calls"
-    return Irregularity(cause, message, evidence, unlike)
+_irregularity = partial(
+    Irregularity, unlike="the function rotates a row differently in other calls"
+)

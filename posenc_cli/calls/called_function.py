@@ -18,7 +18,7 @@ from posenc_cli.calls.payloads import (
     settings_by_name,
     split_qkv,
 )
-from posenc_cli.calls.roles import HEAD_SIZES, roles_of
+from posenc_cli.calls.roles import HEAD_SIZES, NAMES, roles_of
 from posenc_cli.calls.signature import CallRequest, NamedParameter, Signature
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable, abbreviated, quoted_name
 
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from posenc_cli.calls.call_form import CallForm
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers
-
-
-_ROTATED_SHARES = ("rotary_pct", "rotary_percent", "partial_rotary_factor", "rope_percentage")
-"""Parameters for the share of a head's dimensions that is rotated."""
 
 
 class Crash(InvalidInput):
@@ -68,9 +64,9 @@ class CalledFunction(ABC):
     which calls past it must be right: the default length, which must grow, or one chosen for a
     required parameter, past which a table may end. With ``by_short`` the object is made with it.
     ``by_original`` gives the original context to ``max_position_embeddings``. With ``renews``, a
-    new :meth:`start` gives a function that was never called. ``returns`` is the framework of the
-    last result, and ``overwritten`` says whether the last of two calls changed the result of the
-    first.
+    new :meth:`start` gives a function that was never called. ``library`` is the framework of the
+    arrays of a function that does not rotate. ``returns`` is the framework of the last result, and
+    ``overwritten`` says whether the last of two calls changed the result of the first.
     """
 
     def __init__(
@@ -85,7 +81,7 @@ class CalledFunction(ABC):
     ) -> None:
         self.target, self.reference, self.asked = target, reference, asked
         self.python, self.renews = python, renews
-        self.made = ""
+        self.made = self.library = ""
         self.short_length: tuple[str, int, int] | None = None
         self.by_short = self.by_original = False
         self.returns: str | None = None
@@ -243,9 +239,8 @@ class CalledFunction(ABC):
     def _settings(self) -> list[tuple[NamedParameter, str]]:
         """The parameters of a class, and the fields of its records with the name of the record."""
         records = self._records
-        plain = [given for given in self.signature.parameters or () if given not in records]
-        fields = [(field, given.name) for given in records for field in given.fields]
-        return [*((given, "") for given in plain), *fields]
+        plain = [(given, "") for given in self.signature.parameters or () if given not in records]
+        return plain + [(field, given.name) for given in records for field in given.fields]
 
     def _length(self, given: NamedParameter) -> int:
         """Return the value of a length, and note a shorter one."""
@@ -256,8 +251,7 @@ class CalledFunction(ABC):
 
     def _needs(self, given: NamedParameter, owner: str) -> InvalidInput:
         """Return the error for a required parameter of a class that is not known."""
-        is_config = _is_config(given)
-        hint = "--config FILE or --model NAME gives it one; or " * is_config
+        hint = "--config FILE or --model NAME gives it one; or " * _is_config(given)
         hint += "name an object of it: rope = Rope(…) in the module, then module:rope"
         name = f"{owner}.{given.name}" if owner else given.name
         return self.invalid(f"is a class that needs {name}", hint=hint)
@@ -288,9 +282,9 @@ class CalledFunction(ABC):
             named[_LENGTH] = named[_ORIGINAL]
         if "factor" in names:
             named.pop("scaling_factor", None)
-        if names & {"rotary_dim", *_ROTATED_SHARES}:
+        if names & {"rotary_dim", *NAMES["share"]}:
             head, share = self.reference.head, 2 * self.reference.pairs / self.reference.head
-            named |= {**dict.fromkeys(HEAD_SIZES, head), **dict.fromkeys(_ROTATED_SHARES, share)}
+            named |= {**dict.fromkeys(HEAD_SIZES, head), **dict.fromkeys(NAMES["share"], share)}
         return named
 
     def call(

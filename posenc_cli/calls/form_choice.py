@@ -569,9 +569,12 @@ def _rotates_heads(best: _Found, form: CallForm, suits: tuple[int, Outcome] | No
 
     Then the function rotates by heads, and no other order is tried.
     """
-    still = suits is not None and _KEEPS_LENGTHS <= suits[0] < _HEADS_DIFFER
-    alike = best.form.roles_text == form.roles_text
-    return still and alike and best.fitness == _HEADS_DIFFER
+    return (
+        suits is not None
+        and _KEEPS_LENGTHS <= suits[0] < _HEADS_DIFFER
+        and best.form.roles_text == form.roles_text
+        and best.fitness == _HEADS_DIFFER
+    )
 
 
 def _all_close(some: Sequence[Returned], others: Sequence[Returned]) -> bool:
@@ -589,11 +592,13 @@ def _changed_columns(result: Returned, given: Vectors) -> Flags:
 
 
 def _unchanged(rotated: Sequence[Returned], vectors: Sequence[Vectors]) -> bool:
-    """Return whether all vectors are returned unchanged."""
-    return all(
-        np.allclose(result.values, given.values, rtol=0, atol=_SAME_ROW)
-        for result, given in zip(rotated, vectors, strict=True)
-    )
+    """Return whether all vectors are returned unchanged, or multiplied by one attention factor."""
+    pairs = [(result.values, given.values) for result, given in zip(rotated, vectors, strict=True)]
+    with np.errstate(all="ignore"):
+        return all(
+            np.allclose(y, np.vdot(x, y) / np.vdot(x, x) * x, rtol=0, atol=_SAME_ROW)
+            for y, x in pairs
+        )
 
 
 def _lengths_kept(values: NumberArray, vectors: NumberArray) -> bool:
@@ -601,5 +606,4 @@ def _lengths_kept(values: NumberArray, vectors: NumberArray) -> bool:
     before = np.linalg.norm(np.asarray(vectors, np.float64), axis=2)
     with np.errstate(all="ignore"):
         ratios = np.linalg.norm(values.astype(np.float64), axis=2) / before
-    middle = float(np.median(ratios))
-    return bool(np.isfinite(ratios).all() and np.ptp(ratios) <= _KEPT_LENGTH * middle)
+    return bool(np.isfinite(ratios).all() and np.ptp(ratios) <= _KEPT_LENGTH * np.median(ratios))

@@ -283,8 +283,11 @@ class FunctionProcess(CalledFunction):
             if not isinstance(hello["python"], str):
                 raise TypeError
         except Silence as silence:
-            ended = f"is not a Python interpreter that runs: it {_ending_text(silence.ended)}"
-            what = "is older than Python 3.8" if silence.ended == TOO_OLD else ended
+            what = (
+                "is older than Python 3.8"
+                if silence.ended == TOO_OLD
+                else f"is not a Python interpreter that runs: it {_ending_text(silence.ended)}"
+            )
             said = self._exchange.said()
             hint = f"it said: {printable_text(said)}" if said else None
             raise Unavailable(f"{flag} {what}", hint=hint) from None
@@ -331,8 +334,10 @@ class FunctionProcess(CalledFunction):
                 max(last + 1, count), MOST_ROWS
             )
             most = _SPARE + size
-            call = f"{self.signature.name}({payload.names})"
-            call_text = f", called as {call} with {count} positions up to {last}"
+            call_text = (
+                f", called as {self.signature.name}({payload.names}) with {count} positions "
+                f"up to {last}"
+            )
         seconds = min(SECONDS, _SECONDS_AFTER_HANG) if self._hung else SECONDS
         deadline = time.monotonic() + seconds
         try:
@@ -398,9 +403,14 @@ class FunctionHere(CalledFunction):
         *,
         context: int,
     ) -> None:
-        name = name_of_function(function)
-        python, renews = sys.executable, isinstance(function, type)
-        super().__init__(name, reference, asked, python=python, context=context, renews=renews)
+        super().__init__(
+            name_of_function(function),
+            reference,
+            asked,
+            python=sys.executable,
+            context=context,
+            renews=isinstance(function, type),
+        )
         self._given = self._function = function
 
     @property

@@ -165,8 +165,11 @@ def _irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
         evidence = f"for a vector at position {positions[row]}; results for unit vectors are finite"
         yield unmeasurable("returned NaN or infinity", evidence)
     elif vectors_differ(values, expected) and trial.exchanges:
-        evidence = "q is returned in place of k, and k in place of q"
-        yield Irregularity(Cause.UNKNOWN, "the results for q and k are exchanged", evidence)
+        yield Irregularity(
+            Cause.UNKNOWN,
+            "the results for q and k are exchanged",
+            "q is returned in place of k, and k in place of q",
+        )
     elif vectors_differ(trial.call(x * MULTIPLE, positions) / MULTIPLE, values):
         yield unmeasurable("is not linear in x", f"f({MULTIPLE:g}·x) is not {MULTIPLE:g}·f(x)")
     elif vectors_differ(values, expected):
@@ -198,15 +201,14 @@ def _differing_rows(trial: FunctionTrial, values: NumberArray) -> str:
 def _dependences_on_rows(trial: FunctionTrial) -> Iterator[Irregularity]:
     """Yield dependences of a row's result on other rows or on their order."""
     x, positions, expected = trial.x, trial.positions, trial.expected
+    evidence = "depends on the {} of the rows, not on their positions alone"
     backward = trial.call(x[::-1], positions[::-1])[::-1]
     if vectors_differ(backward, expected):
-        evidence = "depends on the order of the rows, not on their positions alone"
-        yield Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
+        yield Irregularity(Cause.UNKNOWN, NO_MAP, evidence.format("order"))
     ends = [0, positions.size - 1]
     alone = np.concatenate([trial.call(x[[k]], positions[[k]]) for k in ends])
     if vectors_differ(alone, expected[ends], alike_at(trial.function, int(positions.max()))):
-        evidence = "depends on the number of rows, not on their positions alone"
-        yield Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
+        yield Irregularity(Cause.UNKNOWN, NO_MAP, evidence.format("number"))
 
 
 NO_MAP = "the result for a row depends on more than the row and its position"

@@ -266,16 +266,16 @@ def _changed_v(tried: Tried) -> Iterator[Irregularity]:
     for first, heads in ((0, 3), (0 if tried.form.from_zero else _FIRST, 11)):
         given, left = tried.function.values_of_v(first, heads)
         if tried.differs(left, given.astype(np.float32)):
-            text = f"v differs from its input in a call from position {first} on"
-            yield Irregularity(Cause.UNKNOWN, "v is changed; only q and k should rotate", text)
+            evidence = f"v differs from its input in a call from position {first} on"
+            yield Irregularity(Cause.UNKNOWN, "v is changed; only q and k should rotate", evidence)
 
 
 def _without_k(tried: Tried) -> Iterator[Irregularity]:
     """Yield the fault that q is rotated otherwise without k."""
     form, positions = tried.form, _FIRST + np.arange(_ROWS)
-    arguments = tuple(argument for argument in form.arguments if argument.role != "k")
+    without = replace(form, arguments=tuple(one for one in form.arguments if one.role != "k"))
     x = Vectors(random_vectors(_ROWS, form.columns)[None, :, None], _ROWS)
-    alone = tried.joined_results(replace(form, arguments=arguments), positions, [x])
+    alone = tried.joined_results(without, positions, [x])
     if tried.differs(alone, tried.joined_results(form, positions, [x, x])[:, :, :1]):
         text = f"called without {form.parameter_of('k')}: results differ from calls with it"
         yield Irregularity(Cause.UNKNOWN, "without k, q is rotated otherwise", text)
@@ -293,14 +293,12 @@ def _results_in_other_type(role: str, tried: Tried) -> Iterator[_Pair]:
     positions = _FIRST + np.arange(_ROWS)
     if role == "positions":
         positions[1:] = np.linspace(_FIRST, max(_FIRST, tried.last), _ROWS)[1:]
-    vectors = [Vectors(random_vectors(_ROWS, form.columns)[None, :, None], _ROWS)] * len(
-        form.vectors
+    x = Vectors(random_vectors(_ROWS, form.columns)[None, :, None], _ROWS)
+    boxed, usual = (
+        tried.joined_results(one, positions, [x] * len(form.vectors))
+        for one in (replace(form, boxed=True), form)
     )
-    boxed = replace(form, boxed=True)
-    yield (
-        tried.joined_results(boxed, positions, vectors),
-        tried.joined_results(form, positions, vectors),
-    )
+    yield boxed, usual
 
 
 def _kept_arrays(tried: Tried) -> Iterator[_Pair | Irregularity]:

@@ -42,8 +42,8 @@ def worker_command(python: str, target: str, *, stderr: int = 2) -> list[str]:
 
     ``stderr`` is the descriptor that becomes its standard error.
     """
-    worker = Path(__file__).with_name("worker.py")
-    files = [loading.__file__, frameworks.__file__, onnx.__file__, str(worker)]
+    worker = str(Path(__file__).with_name("worker.py"))
+    files = [loading.__file__, frameworks.__file__, onnx.__file__, worker]
     folders = os.pathsep.join(FURTHER_FOLDERS.get())
     return [python, "-c", _BEGINNING, *files, str(stderr), folders, target]
 

@@ -121,11 +121,9 @@ def _head_count(file: str, name: str, width: Any, columns: int) -> int:
     if isinstance(width, int):
         return max(1, width // columns)
     try:
-        nodes = import_module("onnx").load(file).graph.node
+        nodes, unread = import_module("onnx").load(file).graph.node, ""
     except ModuleNotFoundError:
         nodes, unread = [], " (posenc reads its nodes if the package onnx is installed)"
-    else:
-        unread = ""
     found = [
         attribute.i
         for node in nodes

@@ -25,7 +25,7 @@ from posenc_cli.calls.patterns import (
     PlannedCalls,
     result_or_none,
 )
-from posenc_cli.calls.payloads import offsets_of_rows
+from posenc_cli.calls.payloads import USUAL_BASE, Vectors, offsets_of_rows
 from posenc_cli.calls.roles import (
     ADDED,
     HALF,
@@ -59,9 +59,6 @@ _ROWS = 64
 
 _OFFSET = 7
 """The first position of rows in a call with another offset."""
-
-
-_USUAL_BASE = 10_000.0
 
 
 class _VariedSetting(Record):
@@ -102,10 +99,10 @@ _VARIED_SETTINGS = (
     ),
     _VariedSetting(
         "partial",
-        ("dim",),
+        ("dim", "share"),
         lambda share: share / 2,
         Cause.ROTARY_DIM,
-        names=("rotary",),
+        names=("rotary", "rope_percentage"),
         doubtful=True,
     ),
     _VariedSetting(
@@ -121,7 +118,10 @@ _VARIED_SETTINGS = (
         ("factor",),
         lambda factor: 2 * factor,
         Cause.FREQUENCY_RULE,
-        names=("condense_ratio", "freq_scale", "scale_factor", "seq_len_interpolation_factor"),
+        names=(
+            *("condense_ratio", "freq_scale", "scale_factor", "seq_len_interpolation_factor"),
+            *("interpolation_factor", "linear_factor"),
+        ),
         of_rope="rope-linear",
     ),
     _VariedSetting(
@@ -162,8 +162,8 @@ def try_other_references(tried: Tried) -> None:
         return
     for varied in _VARIED_SETTINGS:
         if names := _names_for(tried, varied):
-            fault = partial(_reference_fault, tried, varied, names)
-            tried.calls.judge(f"another {varied.parameter}", fault, surely=False, tests=names)
+            call = partial(_reference_fault, tried, varied, names)
+            tried.calls.judge(f"another {varied.parameter}", call, surely=False, tests=names)
 
 
 def _names_for(tried: Tried, varied: _VariedSetting) -> list[str]:
@@ -205,12 +205,15 @@ def try_parameters(tried: Tried) -> None:
                     fault = _batch_fault(tried, other, batch, text)
                 tried.calls.fault(fault)
     for name in _other_offsets(tried):
-        placed = partial(_offset_fault, tried, name)
-        judge(f"rows placed by {name}", placed, surely=name != "offsets", tests=[name])
+        call, surely = partial(_offset_fault, tried, name), name != _ADDED_OFFSETS
+        judge(f"rows placed by {name}", call, surely=surely, tests=[name])
     for argument in tried.form.arguments:
+        name = argument.parameter
         if argument.role == "length":
-            name = argument.parameter
             judge(f"a longer {name}", partial(_length_fault, tried, name), tests=[name])
+        elif name == "grid_sizes":
+            judge(_GRIDS, partial(_grids_fault, tried), tests=[name])
+            tried.calls.untested += [_GRIDS] * (_GRIDS not in tried.calls.tried)
 
 
 def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[str]:
@@ -226,8 +229,6 @@ def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[s
     tested |= {argument.parameter for argument in form.arguments if argument.role in varying}
     names = [given.name for given in function.parameters if given.affects_values]
     at_default = [name for name in function.process.left_at_default if name not in calls.tested]
-    if form.parameter_of("grid") == "grid_sizes":
-        at_default.append("grid_sizes of each sequence")
     return [*at_default, *(name for name in names if name not in tested)]
 
 
@@ -236,16 +237,14 @@ def _other_offsets(tried: Tried) -> list[str]:
     form, function = tried.form, tried.function
     if not form.has("positions") or form.has(*TABLES) or form.follows_axes:
         return []
-    if _has_required_positions(function):  # vLLM adds offsets to them
-        return [given.name for given in function.parameters if given.name == "offsets"]
-    others = (given for given in function.parameters if "offset" in given.roles())
-    return [given.name for given in others if given.name != form.position_parameter]
+    names, place = function.parameters, form.position_parameter
+    if any(given.name == place and given.required for given in names):  # vLLM adds offsets to them
+        return [given.name for given in names if given.name == _ADDED_OFFSETS]
+    return [given.name for given in names if "offset" in given.roles() and given.name != place]
 
 
-def _has_required_positions(function: ServedFunction) -> bool:
-    """Return whether positions have no default, so that an offset is added to them."""
-    required = [given.name for given in function.process.signature.required]
-    return function.form.position_parameter in required
+_ADDED_OFFSETS = "offsets"
+"""vLLM's parameter for numbers that are added to required positions."""
 
 
 def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
@@ -254,7 +253,7 @@ def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
     Raises: InvalidInput if the call fails.
     """
     form, function = tried.form, tried.function
-    added = _OFFSET if _has_required_positions(function) else 0
+    added = _OFFSET if name == _ADDED_OFFSETS else 0
     x, positions = _vectors_and_positions(tried, tried.last - added, first=_OFFSET)
     if added:
         other = _with_value(function, name, "offsets", added)
@@ -265,8 +264,8 @@ def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
             else argument
             for argument in form.arguments
         )
-        placed = replace(form, arguments=arguments, position_axes="")
-        other = function.varied(last=function.last, form=placed)
+        other_form = replace(form, arguments=arguments, position_axes="")
+        other = function.varied(last=function.last, form=other_form)
     values = _joined_results(other, positions, x)
     more = offsets_of_rows(positions, added)
     if not tried.differs(values, _joined_results(function, positions + more, x)):
@@ -275,11 +274,11 @@ def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
         # vLLM's M-RoPE ignores them, and offsets may be the boundaries of sequences.
         if tried.differs(values, _joined_results(function, positions - more, x)):
             raise InvalidInput("its numbers are not added to positions")
-        how = "is subtracted from positions"
+        how, given = "is subtracted from positions", f" from {_OFFSET - 2} to {_OFFSET}"
     else:
         ignored = not tried.differs(values, _joined_results(function, positions - _OFFSET, x))
-        how = "is ignored" if ignored else "places rows at other positions"
-    text = f"called with {name}={_OFFSET}: results differ from calls with {form.position_parameter}"
+        how, given = "is ignored" if ignored else "places rows at other positions", f"={_OFFSET}"
+    text = f"called with {name}{given}: results differ from calls with {form.position_parameter}"
     return Irregularity(Cause.POSITION_OFFSET, f"{name} {how}", text)
 
 
@@ -337,17 +336,41 @@ def _length_fault(tried: Tried, name: str) -> Irregularity | None:
     values = _joined_results(longer, positions, x)
     plain, last = (_joined_results(function, positions + more, x) for more in (0, after))
     if tried.differs(values, plain) and tried.differs(values, last):
-        message = f"{name} changes the result, which must not depend on it"
         text = f"called with {name}={needed + _ROWS}: results change"
-        return Irregularity(Cause.UNKNOWN, message, text)
+        return Irregularity(Cause.UNKNOWN, f"{name} {_MATTERS}", text)
     if form.from_zero and function.outcome == "tables":
-        shapes = [result.shape for result in longer.answers(positions[None])]
-        follows = any(needed + _ROWS in shape for shape in shapes)
+        tables = longer.answers(positions[None])
+        follows = any(needed + _ROWS in table.shape for table in tables)
     else:
         follows = result_or_none(function, partial(shorter.all_values, x, positions)) is None
     if not follows:
         raise InvalidInput("its result is as long as x")
     return None
+
+
+_GRIDS = "grid_sizes of each sequence"
+
+
+def _grids_fault(tried: Tried) -> Irregularity | None:
+    """Return the fault of two sequences, the second with a narrower grid and rows of padding.
+
+    Raises: InvalidInput if the call fails.
+    """
+    function, columns = tried.function, (tried.reference.grid or (1,))[-1]
+    x, positions = _vectors_and_positions(tried, tried.last)
+    narrow = (columns + 1) // 2
+    kept = np.flatnonzero(positions % columns < narrow)  # their places in the wide grid
+    spread = x.copy()
+    spread[kept] = x[: kept.size]
+    wanted = [function.all_values(rows, positions)[0] for rows in (x, spread)]
+    form = _with_value(function, "grid_sizes", "grid", narrow).form
+    given = Vectors(np.stack([x, x])[:, :, None], len(x))
+    values = tried.joined_results(form, positions, [given])[:, :, 0]
+    both = np.concatenate([values[0], values[1, : kept.size]])
+    if not tried.differs(both, np.concatenate([wanted[0], wanted[1][kept]])):
+        return None
+    text = f"called with {columns} and {narrow} columns: results differ from single calls"
+    return Irregularity(Cause.POSITION_OFFSET, f"{_GRIDS} are not followed", text)
 
 
 def _right_batch(tried: Tried) -> Arrangement | None:
@@ -371,8 +394,7 @@ def _batch_fault(
     if fault is None:
         return None
     unnamed = f"results for {called.where} of a batch differ from single calls"
-    what = unnamed if fault.message == NO_MAP else fault.message
-    return replace(fault, message=f"with {text}, {what}")
+    return replace(fault, message=f"with {text}, {fault.message.replace(NO_MAP, unnamed)}")
 
 
 def _response_fault(
@@ -412,9 +434,11 @@ def _response_fault(
     lengths = [np.linalg.norm(np.concatenate(results), axis=1) for results in (values, plain)]
     if value == ADDED and tried.differs(*lengths):
         raise InvalidInput("it requires a mask of rows")
-    how = "changes the result, which must not depend on it"
-    message = f"{name} {'names another axis' if role.name == 'axis' else how}"
+    message = f"{name} {'names another axis' if role.name == 'axis' else _MATTERS}"
     return Irregularity(Cause.UNKNOWN, message, f"{called} change")
+
+
+_MATTERS = "changes the result, which must not depend on it"
 
 
 def _changed_response_fault(
@@ -439,8 +463,7 @@ def _changed_response_fault(
     scaled = all(not tried.differs(one, before * np.float32(value or 0)) for one, before in changed)
     if all(same) or (any(same) and not scaled):
         of = "" if all(same) else f" for {'qk'[same.index(True)]}"
-        text = f"{called} do not change"
-        return Irregularity(Cause.UNKNOWN, f"{name} is ignored{of}", text)
+        return Irregularity(Cause.UNKNOWN, f"{name} is ignored{of}", f"{called} do not change")
     before = _input_planes(tried, x[late])
     wanted = tried.planes(plain).conj() * before / before.conj()
     if response == "inverse" and _planes_differ(tried, tried.planes(values), wanted):
@@ -448,10 +471,25 @@ def _changed_response_fault(
         return Irregularity(Cause.DIRECTION, f"{name}={value} does not rotate back", text)
     from_zero = _joined_results(other, positions, x)[late]
     if not tried.differs(np.concatenate(values, axis=1), from_zero):
+        if not (scaled or response == "inverse" or _scales_positions(tried, other)):
+            raise InvalidInput("it multiplies neither the results nor the positions")
         return None
     message = f"with {name}={value}, a row's rotation depends on more than its position"
     text = f"{called} from position {late.start} on differ from a call that starts at 0"
     return Irregularity(Cause.POSITION_OFFSET, message, text)
+
+
+def _scales_positions(tried: Tried, other: ServedFunction) -> bool:
+    """Return whether a scale of 2 or 1/2 multiplies positions, as in MLX, or divides them.
+
+    Raises: InvalidInput if a call fails.
+    """
+    few = np.arange(min(_ROWS, tried.last // 2 + 1))
+    x, places = random_vectors(few.size, tried.form.columns), (few, 2 * few)
+    values, plain = (
+        [_joined_results(function, at, x) for at in places] for function in (other, tried.function)
+    )
+    return not all(tried.differs(*pair) for pair in zip(values, plain[::-1], strict=True))
 
 
 def _compared_parts(
@@ -502,15 +540,12 @@ def _reference_fault(
             if ignored
             else "its frequencies differ from the reference's"
         )
-    text = f"called with a {varied.parameter} of {value}"
+    given = f"a {varied.parameter} of {value}"
     if ignored:
         message = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} ignored"
-        return Irregularity(varied.cause, message, f"{text}: results do not change")
-    return Irregularity(
-        Cause.UNKNOWN,
-        f"a {varied.parameter} of {value} gives wrong results",
-        f"{text}: results differ from the reference",
-    )
+        return Irregularity(varied.cause, message, f"called with {given}: results do not change")
+    text = f"called with {given}: results differ from the reference"
+    return Irregularity(Cause.UNKNOWN, f"{given} gives wrong results", text)
 
 
 _OTHER_KINDS = {**SIDE_BY_SIDE, **{kind: halves for halves, kind in SIDE_BY_SIDE.items()}}
@@ -528,7 +563,7 @@ def _other_reference(reference: Reference, varied: _VariedSetting) -> tuple[Refe
         given[name] = 1.0
         bound = catalogue.find(varied.of_rope).bind(given)
     if name == "base":  # some conventions set it
-        given.setdefault(name, _USUAL_BASE)
+        given.setdefault(name, USUAL_BASE)
     if name not in given:
         raise InvalidInput(f"{bound.scheme.name} has no other {name}")
     if name == "grid" and given.get("axes"):

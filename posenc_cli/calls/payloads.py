@@ -167,9 +167,9 @@ class _CallArguments:
         """Choose rows from longer tables."""
         if self.form.has("positions"):
             if self.form.follows_axes:  # (axes, p, n)
-                along = self.reference.coordinates_at
                 self.ids, self.key_ids = (
-                    along(array).astype(np.int64) for array in (self.ids, self.key_ids)
+                    self.reference.coordinates_at(array).astype(np.int64)
+                    for array in (self.ids, self.key_ids)
                 )
             first = np.arange(min(_SHOWN, int(self.ids.max()) + 1))
             near = np.unique(np.concatenate([first, *map(np.ravel, (self.ids, self.key_ids))]))
@@ -261,6 +261,7 @@ _VALUES: dict[str, Callable[[_CallArguments, Argument], Any]] = {
     "dim": lambda call, _: (
         call.form.columns if call.form.axes == "bnf" else role_settings(call.reference)["dim"]
     ),
+    "share": lambda call, _: 2 * call.reference.pairs / call.form.columns,
     "base": lambda call, _: role_settings(call.reference)["base"],
     **dict.fromkeys(
         ("factor", "setting"),
@@ -331,12 +332,15 @@ def offsets_of_rows(positions: Integers, most: int) -> Integers:
 def _grid_sizes(argument: Argument, call: _CallArguments) -> Integers:
     """Return the sizes of a grid, with one frame if it has none and the parameter has frames.
 
-    ``grid_sizes`` has those of each sequence, as in Wan.
+    ``grid_sizes`` has those of each sequence, as in Wan; its value is the columns of the last one.
     """
     sizes = call.reference.grid or ()
     of_each = argument.parameter == "grid_sizes"
     frames = (1,) * (3 - len(sizes)) if of_each or "thw" in argument.parameter else ()
-    return np.array([frames + sizes] * (call.batch if of_each else 1), np.int64)
+    every = [frames + sizes] * (call.batch if of_each else 1)
+    if argument.value is not None:
+        every[-1] = (*every[-1][:-1], int(argument.value))
+    return np.array(every, np.int64)
 
 
 def layout_flag(parameter: str, reference: Reference) -> bool:
@@ -353,7 +357,16 @@ def axis_sizes(reference: Reference) -> tuple[list[int], list[int]]:
 
 def role_settings(reference: Reference) -> dict[str, Any]:
     """Return the reference's settings for a function that makes an encoding, by role."""
-    return {"dim": 2 * reference.pairs, "base": float(reference.params.get("base") or 10_000.0)}
+    base = reference.params.get("base")
+    if base is None and "convention" in reference.params:
+        from posenc_cli.formulas.grids import ROTARY_CONVENTIONS
+
+        base = ROTARY_CONVENTIONS[reference.params["convention"]].base
+    return {"dim": 2 * reference.pairs, "base": float(base or USUAL_BASE)}
+
+
+USUAL_BASE = 10_000.0
+"""The base of references without one, as in most models."""
 
 
 def settings_by_name(reference: Reference) -> dict[str, Any]:

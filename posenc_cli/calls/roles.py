@@ -156,6 +156,12 @@ ROLES = (
         says="the rotary dimensions",
     ),
     Role(
+        "share",
+        "number",
+        ("rotary_pct", "rotary_percent", "partial_rotary_factor", "rope_percentage"),
+        says="the rotated share of the head",
+    ),
+    Role(
         "base",
         "number",
         (
@@ -177,6 +183,7 @@ ROLES = (
         (
             *("factor", "scaling_factor", "condense_ratio", "freq_scale"),
             *("scale_factor", "seq_len_interpolation_factor"),  # Gemma, Megatron
+            *("interpolation_factor", "linear_factor"),  # x-transformers, diffusers
         ),
         says="the reference's factor",
     ),

@@ -103,8 +103,7 @@ class ServedFunction:
         except InvalidInput:
             self.revive()
             return True
-        cosines = reference.cells(positions, FLOAT64).real.sum(axis=1)
-        traces = 2 * cosines + self.form.columns - 2 * reference.pairs
+        traces = 2 * (reference.cells(positions, FLOAT64).real - 1).sum(axis=1) + self.form.columns
         off = np.abs(np.trace(matrices, axis1=1, axis2=2) - traces)
         return not (off[positions <= _LAST_COMPARED] <= _TRACE_ERROR).all()
 
@@ -205,9 +204,9 @@ class ServedFunction:
 
         Raises: InvalidInput if the function does not return them.
         """
-        ones = np.ones((positions.shape[0], 1, 1, self.form.columns))
-        vectors = [Vectors(ones, positions.shape[1])] * len(self.form.vectors)
-        return [result.values for result in self.process.call(self.form, positions, vectors)]
+        ones = Vectors(np.ones((len(positions), 1, 1, self.form.columns)), positions.shape[1])
+        results = self.process.call(self.form, positions, [ones] * len(self.form.vectors))
+        return [result.values for result in results]
 
     def values_of_v(self, first: int, heads: int) -> tuple[NumberArray, NumberArray]:
         """Return the v that is given with q and k, and the third result.

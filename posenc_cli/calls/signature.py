@@ -28,8 +28,13 @@ class NamedParameter(Record):
     @classmethod
     def of(cls, given: dict[str, Any]) -> NamedParameter:
         """Return the parameter that the worker describes."""
-        fields = tuple(map(cls.of, given.get("fields", ())))
-        return cls(given["name"], given["kind"], given["default"], given["annotation"], fields)
+        return cls(
+            given["name"],
+            given["kind"],
+            given["default"],
+            given["annotation"],
+            tuple(map(cls.of, given.get("fields", ()))),
+        )
 
     @property
     def required(self) -> bool:

@@ -246,12 +246,11 @@ def load_failure(target: str, error: BaseException) -> Refused:
     if not isinstance(error, ModuleNotFoundError):
         mistyped = type(error) in (AttributeError, TypeError, SyntaxError, IndentationError)
         why = "mistyped" if mistyped else "raised"
-        return Refused(f"cannot be loaded ({error_text(error)})", why=why)
-    place = target.rpartition(":")[0]
-    is_target = place == error.name or place.startswith(f"{error.name}.")
-    return Refused(
-        f"cannot be loaded ({error_text(error)})", why="missing" if is_target else "needs"
-    )
+    else:
+        place = target.rpartition(":")[0]
+        is_target = place == error.name or place.startswith(f"{error.name}.")
+        why = "missing" if is_target else "needs"
+    return Refused(f"cannot be loaded ({error_text(error)})", why=why)
 
 
 def load_function(target: str, find: Callable[[str], Any]) -> Any:
@@ -293,17 +292,16 @@ def describe_function(function: Any) -> dict[str, Any]:
     is_class = isinstance(function, type)
     called_part = function if is_class else getattr(function, "forward", function)
     signature = signature_of(called_part)
-    parameters = None
-    if signature is not None:
-        parameters = [
-            {**describe_parameter(each), **described_fields(function, each.annotation)}
-            for each in signature.parameters.values()
-        ]
+    given = [] if signature is None else signature.parameters.values()
+    parameters = [
+        {**describe_parameter(each), **described_fields(function, each.annotation)}
+        for each in given
+    ]
     annotations = [] if signature is None else annotations_of(signature)
     return {
         "name": str(getattr(function, "__name__", type(function).__name__)),
         "is_class": is_class,
-        "parameters": parameters,
+        "parameters": None if signature is None else parameters,
         "frameworks": likely_frameworks(function, innermost(called_part), annotations),
         "loaded": loaded_frameworks(),
     }
@@ -323,9 +321,9 @@ def record_class(function: Any, annotation: Any) -> Any:
     """Return the dataclass or named tuple that a parameter of a class has, or None."""
     if isinstance(annotation, str):
         annotation = getattr(function.__init__, "__globals__", {}).get(annotation)
-    fields = ("__dataclass_fields__", "_fields")
     found = isinstance(function, type) and isinstance(annotation, type)
-    return annotation if found and any(hasattr(annotation, name) for name in fields) else None
+    has_fields = hasattr(annotation, "__dataclass_fields__") or hasattr(annotation, "_fields")
+    return annotation if found and has_fields else None
 
 
 def described_fields(function: Any, annotation: Any) -> dict[str, Any]:
@@ -346,9 +344,9 @@ def make_object(function: Any, header: dict[str, Any]) -> Any:
         record = record_class(function, inspect.signature(function).parameters[name].annotation)
         values[name] = result_of_call(record, fields)
     for name, attribute in header["attributes"].items():
-        framework, four = BY_NAME[header["library"]], {"shape": [1], "broadcast": [1]}
-        given = {"dtype": "float32", "reshape": [1], **four}
-        values[name] = getattr(array_from_bytes(framework, bytearray(4), given), attribute, None)
+        given = {"dtype": "float32", "shape": [1], "broadcast": [1], "reshape": [1]}
+        array = array_from_bytes(BY_NAME[header["library"]], bytearray(4), given)
+        values[name] = getattr(array, attribute, None)
     built = result_of_call(function, values)
     if hasattr(built, "training") and callable(getattr(built, "eval", None)):
         built.eval()  # as decoders call modules of torch: without dropout
@@ -578,8 +576,9 @@ def array_from_bytes(
             return whole
         return made_array(framework, whole, given["dtype"])
     except Exception as error:
-        words = f"cannot be given arrays of {framework.name} here"
-        raise Refused(f"{words} ({error_text(error)})", why="own") from error
+        raise Refused(
+            f"cannot be given arrays of {framework.name} here ({error_text(error)})", why="own"
+        ) from error
 
 
 def with_strides(xp: Any, whole: Any, strided: str | None) -> Any:

@@ -10,6 +10,7 @@ returns tables or frequencies is judged by these.
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -174,13 +175,11 @@ def _axes_irregularity(function: ServedFunction, why: str) -> Irregularity:
 
 def _further_tests(*, vectors: bool, grid: bool) -> list[Callable[[Tried], None]]:
     """Return the tests that make further calls, in order."""
+    batches = [try_batches] if vectors else []
     if grid:
-        batches = [try_batches] if vectors else []
         return [try_other_references, try_parameters, *batches, try_further]
-    if vectors:
-        tests = [try_batches, try_rows_of_heads, try_shorter_queries, try_keys]
-        return [try_early, *tests, try_further]
-    return [try_early, try_table_batches, try_further]
+    of_rows = [try_rows_of_heads, try_shorter_queries, try_keys] if vectors else [try_table_batches]
+    return [try_early, *batches, *of_rows, try_further]
 
 
 def _with_further_calls(
@@ -210,14 +209,14 @@ def _with_further_calls(
         calls.untried += function.found.untried
         if function.form.has("dtype") and subject.dtype != "float32":
             message = f"dtype is ignored: results are {subject.dtype}, not float32"
-            evidence = f"called with {function.text}"
-            calls.fault(Irregularity(Cause.TABLE_PRECISION, message, evidence))
+            text = f"called with {function.text}"
+            calls.fault(Irregularity(Cause.TABLE_PRECISION, message, text))
         past = partial(_try_past_short_length, subject.dtype)
         for test in (try_other_references, try_parameters, past, try_later):
             if not calls.faults:
                 test(tried)
-    others = (*subject.other_calls, *ordered_faults(calls.faults, ()))
-    return replace(subject, other_calls=others)
+    faults = ordered_faults(calls.faults, ())
+    return replace(subject, other_calls=(*subject.other_calls, *faults))
 
 
 def _try_past_short_length(dtype: str, tried: Tried) -> None:
@@ -328,23 +327,21 @@ def _vector_subjects(
     ``context`` is the total number of positions; ``positions`` may be only the first of them.
     """
     places, dim = PositionRows.of(positions), function.form.columns
-    results = range(function.results)
     logs = _empty_logs(function, reference)
     planned = _try_patterns(function, logs, positions, calls)
     sample_positions = places.at(places.sample()[:: max(1, min(places.count, 768) // 12)])
     sample_positions = sample_positions[:: -(-sample_positions.size * dim**2 // (2 * _MOST_CELLS))]
     samples = function.matrices(sample_positions)
     readers: list[ResultReader] = []
-    far_rows: list[Irregularity] = []
-    for which, own_calls in zip(results, planned, strict=True):
+    far_rows: list[tuple[Irregularity, ...]] = []
+    for which, own_calls in enumerate(planned):
         matrices = samples[which].values
         trial = FunctionTrial.of(function, which, sample_positions, matrices)
         irregular = ordered_faults(own_calls.faults, irregularities(trial))
         irregular = _more_specific(
             irregular, logs[which], positions, samples[which].dtype, which=which
         )
-        if not irregular:
-            far_rows += far_row_faults(logs[which], samples[which].dtype)
+        far_rows.append(() if irregular else far_row_faults(logs[which], samples[which].dtype))
         more = min(context, LONG)
         if more > positions.last + 1 and not irregular and logs[which].compares:
             irregular = long_call_faults(logs[which], samples[which].dtype, more, calls)
@@ -363,14 +360,18 @@ def _vector_subjects(
     half = any(is_half(sample.values) for sample in samples)
     unlike = _read_all(function, readers, places, progress, half=half)
     equal_rotations = len(readers) > 1 and reference.symmetric and readers[0].equals(readers[1])
-    distinct_readers = readers[:1] if equal_rotations else readers
     subjects = [
         reader.subject(function.process.target, both=len(readers) > 1)
-        for reader in distinct_readers
+        for reader in (readers[:1] if equal_rotations else readers)
     ]
     if any(one.irregular for one in subjects):  # irregularities say more
         return subjects
-    return [replace(subjects[0], other_calls=(*unlike, *far_rows)), *subjects[1:]]
+    if equal_rotations:
+        far_rows = [(*chain(*far_rows),)]
+    return [
+        replace(one, other_calls=(*unlike, *faults))
+        for one, faults in zip(subjects, far_rows, strict=True)
+    ]
 
 
 def _read_all(
@@ -430,8 +431,7 @@ def _read_all(
     if not unlike:
         return ()
     evidence = "in a call of {} rows from position {} on".format(*unlike[0])
-    message = f"{heads} heads hold the same vectors, but some results differ"
-    return (Irregularity(Cause.UNKNOWN, message, evidence),)
+    return (Irregularity(Cause.UNKNOWN, f"{heads} equal heads have different results", evidence),)
 
 
 def _rows_at_once(form: CallForm, most_rows: int, values: int) -> int:
@@ -460,8 +460,8 @@ def _more_specific(
     which: int = 0,
 ) -> tuple[Irregularity, ...]:
     """Return the irregularities, or those of heads or calls if no known bug explains them."""
-    known = all(one.cause != Cause.UNKNOWN for one in irregular)
-    if known or not log.compares or any(UNSTEADY in one.message for one in irregular):
+    unknown = any(one.cause == Cause.UNKNOWN for one in irregular)
+    if not unknown or not log.compares or any(UNSTEADY in one.message for one in irregular):
         return irregular
     return (
         differing_head_faults(log, which, positions.last + 1)
@@ -475,5 +475,4 @@ def _not_finite(positions: Integers, matrices: UnitMatrices) -> tuple[str, ...]:
     bad = ~np.isfinite(matrices).all(axis=(1, 2))
     if not bad.any():
         return ()
-    first = int(positions[int(np.argmax(bad))])
-    return (f"returned NaN or infinity at position {first}",)
+    return (f"returned NaN or infinity at position {positions[np.argmax(bad)]}",)

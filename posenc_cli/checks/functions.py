@@ -186,7 +186,14 @@ def function_values(
     called = called_function(target, reference, asked, context=context)
     try:
         called.start()
-        return _likeliest_subject(called, task, accepts, further)
+        refused = list[InvalidInput]()
+        for library in called.signature.libraries:
+            called.library = library
+            try:
+                return _likeliest_subject(called, task, accepts, further)
+            except InvalidInput as error:
+                refused.append(error)
+        raise refused[0]
     finally:
         called.end()
 
@@ -543,7 +550,7 @@ def _shows_nothing(called: CalledFunction, arguments: Arguments, call: FurtherCa
     if task.dtype == call.unlike.dtype:
         pairs = [[np.asarray(make(each)) for each in (task, call.unlike)] for _, make in arguments]
         return all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in pairs)
-    no_format = "bfloat16" in task.dtype and called.signature.libraries[0] == "numpy"
+    no_format = "bfloat16" in task.dtype and called.library == "numpy"
     return no_format or not (_has_input(arguments, task) or _is_given_format(arguments))
 
 
@@ -705,8 +712,7 @@ def _other_arguments(name: str, task: FunctionTask, required: bool) -> list[Make
 
 def _mask(has_offset: bool, task: FunctionTask) -> NumberArray:
     """Return a mask of ones: (sequences, positions), with earlier positions if ``has_offset``."""
-    before = task.start if has_offset else 0
-    return np.ones((task.sequences, before + task.length), np.int64)
+    return np.ones((task.sequences, task.start * has_offset + task.length), np.int64)
 
 
 def _argument(name: str, task: FunctionTask) -> Any:
@@ -799,7 +805,6 @@ _VALUES: Mapping[str, Make] = {
 
 def _payload(called: CalledFunction, arguments: Given, dtype: str) -> tuple[Payload, str]:
     """Return the request with these arguments, and its text."""
-    library = called.signature.libraries[0]
     in_order = takewhile(
         lambda pair: pair[0].name == pair[1][0].name and not pair[0].by_name,
         zip(called.signature.parameters or (), arguments, strict=False),
@@ -809,7 +814,7 @@ def _payload(called: CalledFunction, arguments: Given, dtype: str) -> tuple[Payl
         Argument("", given.name, None if place < count else given.name)
         for place, (given, _) in enumerate(arguments)
     )
-    payload = Payload(CallForm(named, library, 1), in_place=False)
+    payload = Payload(CallForm(named, called.library, 1), in_place=False)
     for argument, (given, value) in zip(named, arguments, strict=True):
         if dtype == "bfloat16" and _is_input(value):
             payload.add(argument, payload.array(bits_of_bfloat16(value)) | {"dtype": dtype})

@@ -214,8 +214,8 @@ def _calls_of_buckets(task: FunctionTask, request: ValueRequest) -> Iterator[Fur
         return
     keys = task.places.size - _ROWS + 1
     rows = [task.places[_ROWS - 1 - query :][:keys] for query in range(_ROWS)]
-    matrix = (replace(task, places=np.stack(rows)),)
-    yield FurtherCall("a matrix of queries and keys", matrix, _reader(request, *rows), task)
+    matrix = replace(task, places=np.stack(rows))
+    yield FurtherCall("a matrix of queries and keys", (matrix,), _reader(request, *rows), task)
 
 
 def _calls_after_fewer(task: FunctionTask, request: ValueRequest) -> Iterator[FurtherCall]:

@@ -398,7 +398,7 @@ def rope_axial(
     >>> rope_axial.bind(video).content.waves.coordinates.axes
     (0, 0, 0, 0, 1, 1, 2, 2)
     """
-    chosen = _ROTARY[convention]
+    chosen = ROTARY_CONVENTIONS[convention]
     rotated = rotated_dim(dim, partial)
     if len(chosen.shares or grid) == 2 and rotated % 4:
         raise InvalidInput(
@@ -593,7 +593,7 @@ _THIRDS = (1, 1, 1)
 _DEALT = ("dealt", "woven")
 """Rules by which the pairs alternate between the axes."""
 
-_ROTARY = {
+ROTARY_CONVENTIONS = {
     "pixtral": _AxisRotation(rule="turns"),
     "qwen2-vl": _AxisRotation(),
     "dinov3": _AxisRotation(base=100.0, rule="centres"),

@@ -564,6 +564,11 @@ def queries_scaled(q, k, positions, scale=1.0):
     return ids(q, np.asarray(positions) * scale), ids(k, positions)
 
 
+@untested("scale")
+def squared_scale(x, positions, scale=1.0):
+    return ids(x, positions) * np.float32(scale**2)
+
+
 def softmax_scale(q, k, positions, scale=1.0):
     """What scores are divided by may be multiplied into q alone."""
     return ids(q, positions) * np.float32(scale), ids(k, positions)
@@ -651,6 +656,18 @@ class WithoutRatio:
         return ids(x, positions)
 
 
+def positions_by_factor(x, positions, interpolation_factor=1.0):
+    """As x-transformers'."""
+    return ids(x, np.asarray(positions) / interpolation_factor)
+
+
+@wrong("frequency-rule", "linear_factor is ignored")
+def without_factor(positions, dim, linear_factor=1.0):
+    """As diffusers' tables."""
+    angles = np.multiply.outer(positions, 1e4 ** -(np.arange(0, dim, 2) / dim))
+    return np.cos(angles), np.sin(angles)
+
+
 @wrong("unknown", "a factor of 2 gives wrong results")
 def divided_by_scale(x, positions, freq_scale=1.0):
     """Where llama.cpp multiplies."""
@@ -659,6 +676,16 @@ def divided_by_scale(x, positions, freq_scale=1.0):
 
 @wrong("rotary-dim", "rotary_dim is ignored")
 def all_dimensions(x, positions, rotary_dim=None):
+    return ids(x, positions)
+
+
+def share_of_dimensions(x, positions, rotary_pct=0.25):
+    dim = int(x.shape[-1] * rotary_pct)
+    return rotated(x, beside_heads(x, positions), dim)
+
+
+@wrong("rotary-dim", "rotary_pct is ignored")
+def share_ignored(x, positions, rotary_pct=0.25):
     return ids(x, positions)
 
 

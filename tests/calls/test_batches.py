@@ -8,10 +8,12 @@ import inspect
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import posenc_cli as posenc
 from posenc_cli.calls.patterns import SLOW
+from tests.calls import supplied
 from tests.diagnosis import mutants_calls
 from tests.diagnosis.mutants_calls import HALVES, MUTANTS
 
@@ -348,3 +350,22 @@ def test_rows_at_the_position_of_the_first_are_not_said_to_follow_their_head(ran
     status, document = ran(FIRST_ROWS, "first_of_each", *HALF[:-1])
     (why,) = document["diagnosis"]
     assert (status, why["cause"]) == (1, "position-offset")
+
+
+def in_rows(positions, x):
+    """As vLLM's functions, which count the rows of all sequences."""
+    x_rows = x.reshape(np.size(positions), -1, x.shape[-1])
+    return supplied.rotated(x_rows, np.reshape(positions, (-1, 1))).reshape(x.shape)
+
+
+@pytest.mark.parametrize(
+    "of_k",
+    [lambda _, k: k, lambda positions, k: in_rows(np.minimum(positions, 255), k)],
+    ids=["unrotated", "clamped"],
+)
+def test_a_fault_of_k_is_not_reported_of_q(of_k):
+    def rotate(positions, q, k):
+        return in_rows(positions, q), of_k(positions, k)
+
+    found = posenc.rope_check("rope", impl=rotate, positions=512, dim=32, layout="half")
+    assert [why.message[:3] for why in found.diagnosis] == ["k: "], str(found)

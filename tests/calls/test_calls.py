@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import posenc_cli as posenc
@@ -560,3 +561,21 @@ def test_one_table_holds_sines_beside_cosines_or_angles_twice(name, status, caus
     found, document = ran(HALVES, name, "rope-check", *NEIGHBOURS, "-l", "4096")
     said = document["cause"]
     assert (found, said and said.partition(":")[0]) == (status, cause), document
+
+
+def test_rows_on_the_first_axis_are_found_beside_an_attention_factor():
+    """As in gpt-oss: nothing but the factor changes a batch of one sequence."""
+
+    def rotate(query, key):
+        def rotated(x):
+            rows = x.reshape(len(x), -1, 8).swapaxes(0, 1).astype("f4")
+            scaled = [posenc.rotate(head, None, len(x), "rope-yarn", **YARN) for head in rows]
+            return np.stack(scaled, 1).reshape(x.shape).astype("f4")
+
+        return rotated(query), rotated(key)
+
+    found = posenc.rope_check("rope-yarn", impl=rotate, positions=64, **YARN)
+    assert (found.ok, found.subject["call"]["axes"]) == (True, "nhd"), str(found)
+
+
+YARN = {"dim": 8, "factor": 4, "original_max_position_embeddings": 64}

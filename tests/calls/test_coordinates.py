@@ -186,8 +186,8 @@ CENTRED = """
 import numpy as np
 
 
-def tables(coords, axes):
-    frequencies = 2 * np.pi * 100.0 ** (-np.arange(16) / 16)
+def tables(coords, axes, base=100.0):
+    frequencies = 2 * np.pi * base ** (-np.arange(16) / 16)
     a = np.concatenate([coords[..., axis, None] * frequencies for axis in axes], -1)
     a = np.tile(a, 2)
     return np.cos(a), np.sin(a)
@@ -200,11 +200,18 @@ def right(coords):
 
 def swapped(coords):
     return tables(coords, (1, 0))
+
+
+def with_base(coords, base=100.0):
+    return tables(coords, (0, 1), base)
 """
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("name", "status", "cause"), [("right", 0, None), ("swapped", 1, "axis")])
+@pytest.mark.parametrize(
+    ("name", "status", "cause"),
+    [("right", 0, None), ("swapped", 1, "axis"), ("with_base", 0, None)],
+)
 def test_coordinates_of_dinov3_are_the_centres_of_patches_from_minus_1_to_1(
     name, status, cause, ran
 ):
@@ -392,6 +399,17 @@ def turned(x, grid_sizes, freqs, order=(1, 2)):
     return np.stack([pairs.real, pairs.imag], -1).reshape(x.shape).astype("f4")
 
 
+def padded(x, grid_sizes, freqs):
+    results = np.array(x)
+    for result, sizes in zip(results, grid_sizes, strict=True):
+        result[: sizes.prod()] = turned(result[None, : sizes.prod()], [sizes], freqs)[0]
+    return results
+
+
+def by_sizes_of_the_first(x, grid_sizes, freqs):
+    return padded(x, np.repeat(grid_sizes[:1], len(x), 0), freqs)
+
+
 def rows_and_columns_exchanged(x, grid_sizes, freqs):
     return turned(x, grid_sizes, freqs, (2, 1))
 
@@ -405,7 +423,9 @@ def own_tables(x, grid_sizes, freqs):
 @pytest.mark.parametrize(
     ("name", "cause", "words"),
     [
-        ("turned", None, "the sizes of the grid; freqs (n, 32), complex"),
+        ("turned", None, "not tested: order, grid_sizes of each sequence"),
+        ("padded", None, "the sizes of the grid; freqs (n, 32), complex"),
+        ("by_sizes_of_the_first", "position-offset", "called with 5 and 3 columns"),
         ("rows_and_columns_exchanged", "axis", "axis 2 instead of axis 1"),
         ("own_tables", "base", "freqs is ignored"),
     ],
@@ -415,7 +435,7 @@ def test_a_function_of_wan_is_given_sizes_and_tables_of_each_axis(name, cause, w
     status, report = ran(WAN, name, "rope-check", *how)
     assert (status, cause_of(report)) == (int(cause is not None), cause)
     assert words in str(report)
-    assert ("not tested: grid_sizes of each sequence" in report["verdict"]) == (cause is None)
+    assert ("grid_sizes of each sequence" in report["verdict"]) == (name == "turned")
 
 
 TABLES_OF_TOKENS = """

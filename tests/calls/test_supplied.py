@@ -71,6 +71,18 @@ def test_its_wrong_twin_fails(name, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("offsets_subtracted", "called with offsets from 5 to 7"),
+        ("turned_back_by_cosines_first", "its table holds cosines, then sines, not timm's order"),
+    ],
+)
+def test_a_failed_report_says_how_a_function_was_called(name, words):
+    found = checked(name)
+    assert words in found.as_json()["verdict"] + found.diagnosis[0].evidence
+
+
+@pytest.mark.parametrize(
     ("base", "error", "cause"), [(1e4, 4e-7, None), (5e5, 4e-7, "base"), (1e4, 1e-5, "unknown")]
 )
 def test_single_rows_may_have_other_roundings_of_their_angles(base, error, cause):

@@ -997,6 +997,16 @@ def test_bfloat16_is_given_to_functions_of_torch():
     assert (report.ok, report.call) == (False, "scores in bfloat16"), str(report)
 
 
+def test_a_function_that_refuses_tensors_is_given_arrays_of_numpy():
+    torch = pytest.importorskip("torch")
+
+    def of_arrays(positions: torch.Tensor):
+        return sinusoid(positions.astype(float))
+
+    of_arrays.__annotations__ = {"positions": torch.Tensor}
+    assert reported("sinusoidal", of_arrays).ok
+
+
 def test_buckets_are_asked_for_on_both_sides():
     """num_buckets is halved where all later keys share bucket 0: unseen without earlier keys."""
 

@@ -136,12 +136,14 @@ def _rotates(report: Report) -> bool:
 def verdict(report: Report) -> str:
     """Return the verdict in one sentence."""
     name, rest = _subject(report), ", at text positions" if report.unchecked else ""
+    call = report.subject.get("call") or {}
+    order = f"; its table holds {call['order']}, not timm's order" if call.get("order") else ""
     plural = report.subject["kind"] in (SubjectKind.TABLES, SubjectKind.POSENC)
     if report.ok:
         match = "match" if plural else "matches"
         sample = f", at {_positions_text(report)}" if report.count and report.of is not None else ""
         unchecked = "; not checked beyond text positions" if report.unchecked else ""
-        details = f"{sample}{unchecked}{_call_notes(report)}{_layout_note(report)}"
+        details = f"{sample}{unchecked}{_call_notes(report)}{order}{_layout_note(report)}"
         match = f"{match} {report.title}" if _rotates(report) else "(scores depend on m − n alone)"
         return f"ok: {name} {match}{details}"
     # Checks without a worst value were not measured: the function is not linear.
@@ -154,25 +156,20 @@ def verdict(report: Report) -> str:
         values = "cos and sin" if report.subject["kind"] == SubjectKind.TABLES else "its values"
         return f"FAILED: {name} {differs}: {values} are rounded to {report.accepted_by}"
     relative = {None: "", True: ", although q·k depends only on m − n", False: f", and {alone}"}
-    return f"FAILED: {name} {differs}{relative[holds.get(FindingName.RELATIVE)]}"
+    return f"FAILED: {name} {differs}{relative[holds.get(FindingName.RELATIVE)]}{order}"
 
 
 def _call_notes(report: Report) -> str:
     """Return what no call of a function tested, and any unusual result type or axes."""
     call = report.subject.get("call") or {}
     wider = bool(call.get("axes")) and report.subject["dtype"] == "float64"
+    axes, usual = call.get("axes"), call.get("usual_axes")
     notes = (
         ("returns float64 for float32 input", wider),
         (f"not tested: {', '.join(call.get('untested') or ())}", call.get("untested")),
-        (f"its table holds {call.get('order')}, not timm's order", call.get("order")),
+        (f"its axes are {axes}, not the usual {usual} (--axes {usual} requires those)", usual),
     )
-    untested = "".join(f"; {text}" for text, applies in notes if applies)
-    if not (usual := call.get("usual_axes")):
-        return untested
-    return (
-        f"{untested}; its axes are {call['axes']}, not the usual {usual} "
-        f"(--axes {usual} requires those)"
-    )
+    return "".join(f"; {text}" for text, applies in notes if applies)
 
 
 def _layout_note(report: Report) -> str:
