@@ -128,10 +128,10 @@ def _is_whole(value: Any) -> bool:
 
 
 _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "str | None": (_is_text, "a text"),
+    "str | None": (_is_text, "a string"),
     "str | Sequence[str]": (
         lambda value: isinstance(value, str) or _are_texts(value),
-        "a text or a list of texts",
+        "a string or a list of strings",
     ),
     **dict.fromkeys(("Sequence[str]", "tuple[str, ...]"), (_are_texts, "a list of names")),
     "int": (_is_whole, "a whole number"),
