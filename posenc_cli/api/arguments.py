@@ -114,9 +114,13 @@ def _is_text(value: object) -> bool:
 
 
 def _are_texts(value: object) -> bool:
-    if isinstance(value, str) or not isinstance(value, Collection):
+    if isinstance(value, str) or not isinstance(value, Sequence):
         return False
     return all(isinstance(each, str) for each in value)
+
+
+def _are_one_or_more(value: object) -> bool:
+    return isinstance(value, str) or _are_texts(value)
 
 
 def _is_whole(value: Any) -> bool:
@@ -129,8 +133,9 @@ def _is_whole(value: Any) -> bool:
 
 _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "str | None": (_is_text, "a string"),
-    "str | Sequence[str]": (
-        lambda value: isinstance(value, str) or _are_texts(value),
+    "str | Sequence[str]": (_are_one_or_more, "a string or a list of strings"),
+    "QueryKeyContent | Sequence[QueryKeyContent] | None": (
+        lambda value: value is None or _are_one_or_more(value),
         "a string or a list of strings",
     ),
     **dict.fromkeys(("Sequence[str]", "tuple[str, ...]"), (_are_texts, "a list of names")),
