@@ -139,6 +139,10 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         "a string or a list of strings",
     ),
     **dict.fromkeys(("Sequence[str]", "tuple[str, ...]"), (_are_texts, "a list of names")),
+    "Callable[..., Any] | str | None": (
+        lambda value: _is_text(value) or callable(value),
+        "a function, or its name",
+    ),
     "int": (_is_whole, "a whole number"),
     "int | None": (lambda value: value is None or _is_whole(value), "a whole number"),
     "bool": (lambda value: type(value).__name__ in ("bool", "bool_"), "True or False"),

@@ -21,7 +21,6 @@ from posenc_cli.api.arguments import (
     in_arguments,
     model_encoding,
     number_format,
-    type_text,
 )
 from posenc_cli.api.arrays import is_array, loaded_array
 from posenc_cli.api.notebooks import NotebookReport, report_html
@@ -165,8 +164,6 @@ def rope_check(
     >>> report.ok, str(report.cause)
     (False, 'base')
     """
-    if not (impl is None or isinstance(impl, str) or callable(impl)):
-        raise ArgumentError(f"impl: must be a function, not {type_text(impl)}")
     for role in call:
         checked_choice("call", role, CALL_ROLES)
     if axes is not None:
