@@ -7,10 +7,11 @@ arguments.
 from __future__ import annotations
 
 import functools
+import operator
 import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from inspect import signature
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from posenc_cli import catalogue
@@ -108,16 +109,69 @@ numbers in an array or a tensor of any shape (floats are taken exactly).
 """
 
 
+def _is_text(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _are_texts(value: object) -> bool:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return False
+    return all(isinstance(each, str) for each in value)
+
+
+def _are_one_or_more(value: object) -> bool:
+    return isinstance(value, str) or _are_texts(value)
+
+
+def _is_whole(value: Any) -> bool:
+    """Return whether a value of any framework is a whole number."""
+    try:
+        return not isinstance(value, bool) and operator.index(value) is not None
+    except (TypeError, RuntimeError):  # tensors without values raise RuntimeError
+        return False
+
+
+_KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "str | None": (_is_text, "a string"),
+    "str | Sequence[str]": (_are_one_or_more, "a string or a list of strings"),
+    "QueryKeyContent | Sequence[QueryKeyContent] | None": (
+        lambda value: value is None or _are_one_or_more(value),
+        "a string or a list of strings",
+    ),
+    **dict.fromkeys(("Sequence[str]", "tuple[str, ...]"), (_are_texts, "a list of names")),
+    "Callable[..., Any] | str | None": (
+        lambda value: _is_text(value) or callable(value),
+        "a function, or its name",
+    ),
+    "int": (_is_whole, "a whole number"),
+    "int | None": (lambda value: value is None or _is_whole(value), "a whole number"),
+    "bool": (lambda value: type(value).__name__ in ("bool", "bool_"), "True or False"),
+    "str | os.PathLike[str] | None": (
+        lambda value: _is_text(value) or isinstance(value, os.PathLike),
+        "a path",
+    ),
+}
+"""By the annotation of an argument: whether a value fits, and what a message says it must be."""
+
+
 def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters, Returns]:
     """Make ``function`` raise errors that name arguments, and ValueErrors if an argument is wrong.
 
     Tables of pandas, polars and xarray are passed as arrays, except for ``out``, which is filled in
-    place.
+    place. An argument of another type than its annotation in `_KINDS` is refused.
     """
+    declared = [*signature(function).parameters.values()]
+    kinds = {each.name: _KINDS[each.annotation] for each in declared if each.annotation in _KINDS}
+    names = [each.name for each in declared if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
 
     @functools.wraps(function)
     def call(*arguments: Parameters.args, **named: Parameters.kwargs) -> Returns:
         try:
+            given: dict[str, Any] = {**dict(zip(names, arguments, strict=False)), **named}
+            for name in kinds.keys() & given.keys():
+                fits, words = kinds[name]
+                if not fits(given[name]):
+                    raise ArgumentError(f"{name} {_value_text(given[name])}: must be {words}")
             plain: Any = {
                 name: argument if name == "out" else _unlabelled(argument)
                 for name, argument in named.items()
@@ -245,7 +299,7 @@ def checked_count(name: str, value: Any, least: int = 1) -> int:
 
     Raises: ArgumentError.
     """
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
+    if not _is_whole(value) or value < least:
         raise ArgumentError(f"{name} {value!r}: must be a whole number of at least {least}")
     return int(value.__index__())
 
@@ -271,6 +325,13 @@ def check_unused(**parameters: object) -> None:
             raise ArgumentError(f"{name} applies to an encoding, not to an array", code="parameter")
 
 
+def _value_text(value: object) -> str:
+    """Return a value as a message shows it: an array or an object by its type."""
+    if isinstance(value, str):
+        return abbreviated(value)
+    return repr(value) if value is None or isinstance(value, int | float) else type_text(value)
+
+
 def type_text(value: object) -> str:
     """Return the type of a value with its package: a numpy.float32 is not an array of float32.
 
@@ -283,11 +344,17 @@ def type_text(value: object) -> str:
 
 
 def plain_value(value: object) -> object:
-    """Return a framework's value as Python's own: numbers, and lists of numbers as tuples."""
-    if hasattr(value, "tolist"):
+    """Return a framework's value as Python's own: numbers, and lists of numbers as tuples.
+
+    A tensor without values, or a sparse one, stays as it is: no parameter accepts it.
+    """
+    if not hasattr(value, "tolist"):
+        return value
+    try:
         plain = value.tolist()
-        return tuple(plain) if isinstance(plain, list) else plain
-    return value
+    except RuntimeError:
+        return value
+    return tuple(plain) if isinstance(plain, list) else plain
 
 
 def choice_of(

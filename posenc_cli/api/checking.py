@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,6 @@ from posenc_cli.api.arguments import (
     in_arguments,
     model_encoding,
     number_format,
-    type_text,
 )
 from posenc_cli.api.arrays import is_array, loaded_array
 from posenc_cli.api.notebooks import NotebookReport, report_html
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from posenc_cli.inference.codes import Cause
+
+
+_SUBJECTS = {"tables", "inv_freq", "rotated", "impl"}
 
 
 class RopeReport(NotebookReport, Report):
@@ -101,7 +104,20 @@ class RotationReport(_ComparisonReport, RotationComparison):
     """The differences between two rotary encodings: ``str()`` is what the command prints."""
 
 
+def _refusing_none(function: Callable[..., RopeReport]) -> Callable[..., RopeReport]:
+    """Make ``function`` refuse subjects that are all None: posenc's own tables would pass."""
+
+    @functools.wraps(function)
+    def call(reference: EncodingLike, **named: Any) -> RopeReport:
+        if _SUBJECTS & named.keys() and all(named.get(name) is None for name in _SUBJECTS):
+            raise ArgumentError("tables, inv_freq, rotated or impl: give the values to check")
+        return function(reference, **named)
+
+    return call
+
+
 @in_arguments
+@_refusing_none
 def rope_check(
     reference: EncodingLike,
     *,
@@ -112,15 +128,15 @@ def rope_check(
     positions: PositionsLike | None = None,
     tol: ToleranceRule = "auto",
     call: tuple[str, ...] = (),
-    python: str | None = None,
+    python: str | os.PathLike[str] | None = None,
     in_place: bool = False,
     axes: str | None = None,
     **parameters: object,
 ) -> RopeReport:
     """Check an implementation of RoPE: for all q and k, and against a reference.
 
-    One subject is checked; without one, posenc's own tables. Arrays may be of any framework, or
-    paths of files.
+    One subject is checked. Without any of these arguments, posenc checks its own tables. Arrays may
+    be of any framework, or paths of files.
 
     Args:
         reference: the correct encoding, as for `encode`.
@@ -148,8 +164,6 @@ def rope_check(
     >>> report.ok, str(report.cause)
     (False, 'base')
     """
-    if not (impl is None or isinstance(impl, str) or callable(impl)):
-        raise ArgumentError(f"impl: must be a function, not {type_text(impl)}")
     for role in call:
         checked_choice("call", role, CALL_ROLES)
     if axes is not None:
@@ -162,7 +176,7 @@ def rope_check(
         rotated=pair_of_arrays(rotated, "rotated", ("x", "y")),
         impl=impl,
         calling=CallRequest(
-            python, call, in_place, axes, _plain_config(choice.config), choice.layer_type
+            _path(python), call, in_place, axes, _plain_config(choice.config), choice.layer_type
         ),
     )
     check = Check(
@@ -186,9 +200,7 @@ def assert_rope(reference: EncodingLike, **subject: Any) -> RopeReport:
         `rope_check`, and if there is no subject to check.
     """
     __tracebackhide__ = True
-    if all(subject.get(name) is None for name in ("tables", "inv_freq", "rotated", "impl")):
-        raise ArgumentError("tables, inv_freq, rotated or impl: give the values to check")
-    report = rope_check(reference, **subject)
+    report = rope_check(reference, **{"tables": None, **subject})
     if not report.ok:
         causes = [f"cause: {argument_text(why.text)}" for why in report.diagnosis]
         raise AssertionError("\n".join([*causes, "", str(report)]))
@@ -196,13 +208,14 @@ def assert_rope(reference: EncodingLike, **subject: Any) -> RopeReport:
 
 
 def pair_of_arrays(given: Any, name: str, names: tuple[str, str]) -> tuple[Any, Any] | None:
-    """Two arrays that belong together, or None if none are given.
+    """Return two arrays that belong together, or None if none are given.
 
     Raises: ArgumentError if there are not two.
     """
     if given is None:
         return None
-    if not isinstance(given, tuple | list) or len(given) != 2:
+    pair = given if isinstance(given, tuple | list) else ()
+    if len(pair) != 2 or any(part is None for part in pair):
         raise ArgumentError(f"{name}: must be two arrays, ({', '.join(names)})")
     return given_array(given[0], names[0]), given_array(given[1], names[1])
 
@@ -210,8 +223,12 @@ def pair_of_arrays(given: Any, name: str, names: tuple[str, str]) -> tuple[Any, 
 def given_array(value: object, name: str) -> Any:
     """Return the path of a file, or the array as loaded, or None if none is given."""
     if value is None or isinstance(value, str | os.PathLike):
-        return None if value is None else os.fspath(value)
+        return _path(value)
     return loaded_array(value, name)
+
+
+def _path(value: str | os.PathLike[str] | None) -> str | None:
+    return None if value is None else os.fspath(value)
 
 
 def _plain_config(config: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -248,8 +265,6 @@ def identify(*arrays: object, schemes: Sequence[str] = ()) -> Identification:
     ]
     if len({array.values.shape for array in loaded}) > 1:
         raise ArgumentError("cos and sin: must have one shape")
-    if not all(isinstance(name, str) for name in schemes):
-        raise ArgumentError("schemes: must be names, as './file.py:name'")
     with adopting(schemes):
         return identify_files(loaded)
 
@@ -350,7 +365,7 @@ def check(
     tol: ToleranceRule = "auto",
     head: int | None = None,
     causal: bool = False,
-    python: str | None = None,
+    python: str | os.PathLike[str] | None = None,
     **parameters: object,
 ) -> CheckReport | RopeReport:
     """Check an encoding that other code computed, and name the known bug if it has one.
@@ -394,20 +409,25 @@ def check(
         "buckets": given_array(buckets, "buckets"),
         "impl": impl,
     }
-    subject |= {"head": head, "causal": causal, "calling": CallRequest(python)}
+    if all(value is None for value in subject.values()):
+        raise ArgumentError(
+            "values, vectors, frequencies, slopes, buckets or impl: give the values to check",
+            code="parameter",
+        )
+    subject |= {"head": head, "causal": causal, "calling": CallRequest(_path(python))}
     if reference == "deberta":
         made = ValueCheck(BUCKET_RULES["deberta"], parameters, at, rule, **subject)
     else:
         choice = choice_of(reference, at, parameters)
         if choice.scheme.kind == "rotary":
-            shared = {"inv_freq": frequencies, "rotated": vectors, "impl": impl, "python": python}
-            given: dict[str, Any] = {**shared, "positions": positions, "tol": tol, **parameters}
             unfit = {"values": values, "slopes": slopes, "buckets": buckets, "head": head}
             for name, value in {**unfit, "causal": causal or None}.items():
                 if value is not None:
                     raise ArgumentError(
                         f"{name}: a rotary encoding has none; rope_check takes tables"
                     )
+            shared = {"inv_freq": frequencies, "rotated": vectors, "impl": impl, "python": python}
+            given: dict[str, Any] = {**shared, "positions": positions, "tol": tol, **parameters}
             return rope_check(reference, **given)
         made = ValueCheck(choice.scheme, choice.given, at, rule, **subject)
     try:

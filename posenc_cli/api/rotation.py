@@ -234,6 +234,8 @@ def apply(
     if kind not in REAL_DTYPES:
         raise ArgumentError(f"x: must hold {', '.join(REAL_DTYPES)}, not {kind}")
     shape = tuple(getattr(x, "shape", ()))
+    if 0 in shape:
+        raise ArgumentError("x holds no numbers")
     if len(shape) < 2:
         raise ArgumentError(f"x has the shape {shape}, not (…, positions, columns)")
     given = None if positions is None else GivenPositions.of(positions)

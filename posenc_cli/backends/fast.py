@@ -109,7 +109,7 @@ def _library() -> ctypes.CDLL:
         out = np.zeros((2, 2), dtype.numpy)
         waves.compute(out, np.array([1, LARGEST_POSITION]), both, dtype, LARGEST_POSITION)
         if out.view(f"u{dtype.itemsize}").reshape(-1).tolist() != bits:
-            raise Unavailable("--backend fast: its library computes wrong values here")
+            raise Unavailable("--backend fast: the compiled kernel computes wrong values here")
     return library
 
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posenc_cli.errors import Unavailable, described
+from posenc_cli.errors import Unavailable, described, quoted_name
 
 if TYPE_CHECKING:
     from ctypes import CDLL
@@ -76,13 +76,16 @@ def loaded_library() -> CDLL:
         )
     import ctypes
 
+    kernel = f"--backend fast: the compiled kernel {quoted_name(LIBRARY)}"
     try:
+        if not checksum_of(LIBRARY).exists():
+            raise Unavailable(f"{kernel} has no checksum file beside it (.crc32)")
         if not is_whole(LIBRARY):
-            raise Unavailable("--backend fast: its library is damaged")
+            raise Unavailable(f"{kernel} does not match its checksum")
         library = ctypes.CDLL(str(LIBRARY))
         fill, instructions = library.posenc_fill, library.posenc_instructions
     except (OSError, AttributeError) as error:
-        raise Unavailable(f"--backend fast: its library is damaged ({described(error)})") from error
+        raise Unavailable(f"{kernel} cannot be loaded ({described(error)})") from error
     pointer, size = ctypes.c_void_p, ctypes.c_int64
     fill.argtypes = [pointer, pointer, size, pointer, size, ctypes.c_int32, pointer, size]
     fill.restype = size

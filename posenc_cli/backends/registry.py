@@ -233,7 +233,8 @@ def _usable(name: str, device: str | None, *, flag: str) -> Backend:
         raise Unavailable(f"{flag}: {here.reason}", hint=extra and f"pip install {extra}")
     if device is not None and device.partition(":")[0] not in here.devices:
         raise Unavailable(
-            f"--device {device}: the {name} backend has {', '.join(here.devices)} here",
+            f"--device {device}: on this machine, the {name} backend finds only "
+            f"{', '.join(here.devices)}",
             hint="posenc --version --verbose lists them",
         )
     return backend

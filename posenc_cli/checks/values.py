@@ -194,7 +194,7 @@ def _explanations(subject: ValueSubject, differing: int, marked: list[Flags]) ->
     shape = NamedBug(
         str(BugCode.SHAPE),
         f"{subject.misfit}; the values in both " + ("differ" if differing else "are right"),
-        "compute the same number of values, or set the size of the reference by options",
+        "compute the same number of values, or give the reference your size (such as --dim)",
         "",
     )
     return [(shape, *bugs) for bugs in further or [()]]

@@ -7,12 +7,12 @@ import re
 import struct
 import sys
 import textwrap
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from posenc_cli.budget import LISTED_VALUES, check_size
 from posenc_cli.cli.options import OptionGroup, OutputOptions, option, refuse, whole_option
-from posenc_cli.errors import InvalidInput, nearest, printable_text, quoted_name
+from posenc_cli.errors import InvalidInput, printable_text, quoted_name
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ def image_format(out: str, flag: str = "--out") -> PictureFormat:
     suffix = PurePath(out).suffix.lower()
     if suffix not in IMAGES:
         check_no_folder(out)
-        hint = nearest(suffix, IMAGES) if suffix else f"{out}.png"
+        hint = None if Path(out).is_char_device() else f"{flag} {PurePath(out).with_suffix('.png')}"
         raise InvalidInput(f"{flag} {quoted_name(out)}: must end in {', '.join(IMAGES)}", hint=hint)
     return IMAGES[suffix]
 

@@ -173,7 +173,7 @@ class Keys:
 
         Raises: InvalidInput for any other value.
         """
-        return self._value_of_type(key, str, "must be a text")
+        return self._value_of_type(key, str, "must be a string")
 
     def numbers(self, key: str) -> Sourced | None:
         """Return a list of numbers above 0 as a tuple of floats.

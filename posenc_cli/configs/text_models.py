@@ -186,7 +186,7 @@ def _stated_model(top: Keys, notes: Notes) -> tuple[str, Keys]:
     """
     outer = top.text("model_type")
     if outer is None and top.has("model_type"):
-        raise top.invalid("model_type", "must be a text")
+        raise top.invalid("model_type", "must be a string")
     for key in _OUTER_SECTIONS:
         around = top.section(key)
         if around is not None:

@@ -18,7 +18,7 @@ from posenc_cli.transaction import open_input
 
 if TYPE_CHECKING:
     import mmap
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 _DTYPES = {
@@ -118,7 +118,7 @@ class _TensorData(Record):
         text = source.header(0, 8, _LONGEST_HEADER)
         data = source.whole()
         entries = _tensors(text, source.name)
-        _check(source, data)
+        _check(source, data, entries, 8 + len(text))
         return cls(entries, data, 8 + len(text))
 
     def stored(self, source: Source, chosen: str) -> Stored:
@@ -176,7 +176,7 @@ def headers(source: Source) -> tuple[ArrayHeader, ...]:
     """
     text = source.header(0, 8, _LONGEST_HEADER)
     tensors = _tensors(text, source.name)
-    _check(source, b"" if source.regular else source.whole())
+    _check(source, b"" if source.regular else source.whole(), tensors, 8 + len(text))
     scheme = _scheme(text)
     return tuple(
         ArrayHeader(name, tensor.shape, _DTYPES.get(tensor.dtype, (tensor.dtype,))[0], scheme)
@@ -212,8 +212,17 @@ def _tensor(*, dtype: Any, shape: Any, data_offsets: Any) -> _TensorEntry:
     return _TensorEntry(dtype, tuple(shape), begin, end)
 
 
-def _check(source: Source, content: bytes | mmap.mmap) -> None:
-    """Let the library check that the tensors fill the data without gaps or overlaps."""
+def _check(
+    source: Source, content: bytes | mmap.mmap, entries: Mapping[str, _TensorEntry], start: int
+) -> None:
+    """Refuse truncated data; let the library check that tensors leave no gaps or overlaps."""
+    promised = max((tensor.end for tensor in entries.values()), default=0)
+    there = (source.size if source.regular and source.size is not None else len(content)) - start
+    if promised > there:
+        raise InvalidInput(
+            f"{source.name} is truncated: its header promises {promised} bytes of tensors, "
+            f"{there} are there"
+        )
     try:
         import safetensors as library
     except (ImportError, OSError) as error:
@@ -303,7 +312,7 @@ def _of_folder(folder: Path) -> list[str]:
         return tensors
     pickled = next((file.name for file in files if file.suffix in _PICKLED), None)
     if pickled is None:
-        raise InvalidInput(f"{quoted_name(str(folder))} is a folder without a .safetensors file")
+        raise Unavailable(f"{quoted_name(str(folder))} is a folder without a .safetensors file")
     raise InvalidInput(
         f"{quoted_name(str(folder))} holds no .safetensors file, only pickles such as "
         f"{quoted_name(pickled)}, which can run any code when they are read",

@@ -207,7 +207,7 @@ def _placed_row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt] 
         return None
     if all(same_entries(fitting[0], trial) for trial in fitting[1:]):
         return placed
-    notes.append("one row is too little to choose: several encodings fit it")
+    notes.append("several encodings fit this one row; more rows would tell them apart")
     return []
 
 

@@ -358,12 +358,14 @@ def _equal_slices(evidence: Evidence) -> Iterator[Evidence]:
     shape = evidence.shape
     for axis in range(len(shape) - 1):
         if shape[axis] > 1 and all(_all_equal(array, axis) for array in evidence.arrays):
-            text = f"repeated {shape[axis]} times along axis {axis}"
+            place = axis + sum(form.startswith("repeated") for form in evidence.forms)
             arrays = tuple(np.moveaxis(array, axis, 0)[0] for array in evidence.arrays)
             # All queries have the same row of scores, and there are as many queries as keys.
             if axis and len(shape) == 3 and shape[1] == shape[2]:
                 arrays = tuple(array[:, None] for array in arrays)
-            yield _inner_evidence(evidence, arrays, text)
+            yield _inner_evidence(
+                evidence, arrays, f"repeated {shape[axis]} times along axis {place}"
+            )
             return
 
 

@@ -169,6 +169,21 @@ def test_parameters_replace_those_of_a_config():
         (lambda: posenc.resize("table.npy", 3), "table: must be an array or a tensor"),
         (lambda: posenc.resize(None, 3), "table: must be an array or a tensor"),
         (lambda: posenc.resize(ARRAY.astype(complex), 3), "real numbers, not complex numbers"),
+        (lambda: posenc.check("rope"), "slopes, buckets or impl: give the values to check"),
+        (lambda: posenc.check("sinusoidal"), "values, vectors, frequencies, slopes, buckets or"),
+        (lambda: posenc.check("sinusoidal", vectors=(None, None)), "vectors: must be two arrays"),
+        (lambda: posenc.apply(np.ones((0, 8)), "rope"), "x holds no numbers"),
+        (lambda: posenc.inspect("rope", 4, require=None), "require None: must be a string or a"),
+        (lambda: posenc.inspect("rope", 4, require=3), "require 3: must be a string or a list"),
+        (lambda: posenc.inspect("rope", 4, require=[None]), "require a list: must be a string or"),
+        (lambda: posenc.inspect("rope", 4, require=np.array(3.0)), "require a numpy.ndarray: must"),
+        (lambda: posenc.similarity("rope", 4, content=3), "content 3: must be a string or a list"),
+        (lambda: posenc.identify(ARRAY, schemes=3), "schemes 3: must be a list of names"),
+        (lambda: posenc.identify(ARRAY, schemes="./x.py:f"), "must be a list of names"),
+        (lambda: posenc.encode("rope", 4, dim=8, table=3), "table 3: must be a string"),
+        (lambda: posenc.encode("alibi", 4, head=1.5), "head 1.5: must be a whole number"),
+        (lambda: posenc.tables("rope", 4, full=ARRAY), "full a numpy.ndarray: must be True or"),
+        (lambda: posenc.rope_check("rope", python=3), "python 3: must be a path"),
         (lambda: posenc.from_config(posenc.from_config("gpt2"), runtime="vllm"), "already read"),
     ],
 )
@@ -307,3 +322,11 @@ def test_the_order_of_bytes_is_no_other_format(order):
     foreign = x.astype(f"{order}f4")
     assert (posenc.apply(foreign, "rope") == posenc.apply(x, "rope")).all()
     assert (posenc.encode("sinusoidal", 4, dim=8, out=np.zeros_like(foreign)) == x).all()
+
+
+@pytest.mark.parametrize("kind", ["meta", "sparse"])
+def test_a_tensor_without_values_is_no_parameter(kind):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    tensor = torch.tensor(8, device="meta") if kind == "meta" else torch.ones(1).to_sparse()
+    with pytest.raises(posenc.ArgumentError, match="dim"):
+        posenc.encode("rope", 4, dim=tensor)

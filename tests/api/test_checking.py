@@ -78,6 +78,10 @@ def test_posencs_own_tables_are_checked_where_nothing_is_given():
         ({"inv_freq": ["a"]}, "array holds no numbers"),
         ({"inv_freq": [1.0], "tables": right()}, "inv_freq cannot go with tables"),
         ({"tables": 5}, "tables: must be two arrays, (cos, sin)"),
+        ({"tables": (None, None)}, "tables: must be two arrays, (cos, sin)"),
+        ({"rotated": (None, None)}, "rotated: must be two arrays, (x, y)"),
+        ({"tables": None}, "tables, inv_freq, rotated or impl: give the values to check"),
+        ({"inv_freq": None, "impl": None}, "impl: give the values to check"),
         ({"tol": "loose"}, "tol 'loose': must be one of auto"),
         ({"tol": float("nan")}, "tol 'nan': must be a number of at least 0"),
         ({"call": ("x", "foo")}, "call 'foo': must be one of x"),
@@ -133,7 +137,7 @@ def test_what_a_function_raises_is_an_error_of_the_argument():
 
     with pytest.raises(ValueError, match=r"impl '.*raised KeyError: 'cache'"):
         posenc.rope_check("rope", impl=broken, positions=8, **ROPE)
-    with pytest.raises(ValueError, match="impl: must be a function, not a int"):
+    with pytest.raises(ValueError, match="impl [0-9]+: must be a function, or its name"):
         posenc.rope_check("rope", impl=3, **ROPE)
 
 

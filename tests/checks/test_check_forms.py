@@ -277,7 +277,7 @@ def test_a_rotary_encoding_goes_to_rope_check(call, folder):
     assert report.ok
     for name, value in (("slopes", [1.0]), ("head", 1), ("causal", True)):
         with pytest.raises(ValueError, match=f"{name}: a rotary encoding has none"):
-            posenc.check("rope", **{name: value})
+            posenc.check("rope", frequencies=[1.0], **{name: value})
     assert "--causal: " in call("check", "both.npy", "-s", "rope", "--causal")[2]
 
 

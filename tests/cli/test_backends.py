@@ -73,7 +73,7 @@ def test_what_is_said_of_torch_was_measured():
         ("--backend nump", 2, "unknown backend 'nump'"),
         ("--threads 0", 2, "--threads 0: must be at least 1"),
         ("--threads 1000", 2, "--threads 1000: must be at most 256"),
-        ("--backend numpy --device cuda", 3, "--device cuda: the numpy backend has cpu here"),
+        ("--backend numpy --device cuda", 3, "the numpy backend finds only cpu"),
         ("--device CPU", 2, "--device 'CPU': must be a device"),
         ("--device cpu:99", 2, "--device 'cpu:99': must be a device"),
         ("--arithmetic float16", 2, "--arithmetic 'float16': must be one of"),
@@ -105,7 +105,7 @@ def test_auto_takes_the_compiled_kernel_for_large_jobs_where_it_works(works, doc
     if not works:
         from posenc_cli.backends.fast import FastBackend
 
-        damaged = Status(False, None, (), "its library is damaged")
+        damaged = Status(False, None, (), "the compiled kernel cannot be loaded")
         monkeypatch.setattr(FastBackend, "status", lambda _: damaged)
     for length, backend in (("100", "fast" if works else "numpy"), ("3", "numpy")):
         assert document("generate", "-s", "rope", "-l", length)["backend"] == backend

@@ -219,7 +219,7 @@ def test_models_are_compared_with_tables_and_with_each_other(call, report):
     ("arguments", "status", "message"),
     [
         ("gemma-3-4b rope", 2, "the layers of gemma3_text differ"),
-        ("bloom-560m --as vllm", 2, "its code was not checked for alibi in bloom"),
+        ("bloom-560m --as vllm", 2, "its code was not checked for the encoding of bloom (alibi)"),
         ("rope+alibi rope", 2, "is several encodings"),
         ("a.npy", 2, "B is missing"),
         ("a.npy missing.npy", 3, "missing.npy"),

@@ -211,7 +211,8 @@ def test_dims_choose_columns(drawn):
         ("-s rope -l 4 --theme dark", "--theme 'dark' needs --out"),
         ("-s rope -l 4 --width 3", "--width 3: must be at least 20"),
         ("-s rope -l 4 --height 9999", "--height 9999: must be at most"),
-        ("-s rope -l 4 --out x.jpg", "--out 'x.jpg': must end in"),
+        ("-s rope -l 4 --out x.jpg", "--out x.png"),
+        ("-s rope -l 4 --out x", "--out x.png"),
         ("-s rope -l 4 --out x.png --width 20000", "--width 20000"),
         ("-s rope -l 4 --out x.png --dpi 0", "--dpi 0"),
         ("-s rope -l 4 --out - --json", "--json: stdout is used"),
@@ -234,6 +235,12 @@ def test_what_cannot_be_is_refused_in_one_line(arguments, said, refused):
     np.save("a.npy", np.eye(3))
     np.save("stack.npy", np.zeros((2, 2, 3, 4)))
     assert said in refused("heatmap", *arguments.split())
+
+
+def test_a_device_gets_no_suffix(refused):
+    said = refused("heatmap", "-s", "rope", "--out", "/dev/full")
+    assert "must end in .png" in said
+    assert "full.png" not in said
 
 
 @pytest.mark.parametrize(

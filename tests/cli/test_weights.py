@@ -206,6 +206,12 @@ def test_what_cannot_be_listed_is_refused_with_the_way_out(name, call, refused):
     assert call("identify", "folder")[0] == 2
 
 
+@pytest.mark.parametrize("command", ["identify", "explain", "rope-check -s rope --inv-freq"])
+def test_a_folder_without_the_file_is_a_missing_file_for_every_command(command, call):
+    Path("folder").mkdir()
+    assert call(*command.split(), "folder")[0] == 3
+
+
 def test_an_archive_is_listed_and_a_file_of_one_array_is_identified(call, printed):
     np.savez(
         "m.npz", **{"wpe.weight": np.ones((8, 4)), "other": np.ones(2), "words": np.array(["a"])}
@@ -216,7 +222,8 @@ def test_an_archive_is_listed_and_a_file_of_one_array_is_identified(call, printe
     np.savez("n.npz", a=np.ones((8, 4)), b=np.ones((8, 4)))
     out = printed("identify", "n.npz", status=1)
     assert out.startswith("none of 2 tensors holds positions, by name and shape\ncause: ")
-    assert "next: run posenc explain config.json" in out
+    assert "cause: the names are 'a', 'b'; models with RoPE or ALiBi store none" in out
+    assert "next: run posenc identify 'n.npz:a' to compare its values" in out
 
 
 def test_layers_that_are_alike_are_told_once(call):

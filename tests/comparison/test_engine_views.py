@@ -234,7 +234,7 @@ def test_engines_that_do_not_have_a_model_are_not_said_to_read_it():
     result = views({"model_type": "jamba", "num_hidden_layers": 8})
     assert [each.runtime.name for each in result.readings if each.resolved] == ["transformers"]
     assert result.agree is None
-    with pytest.raises(UnknownReading, match="its code was not checked for nope in jamba"):
+    with pytest.raises(UnknownReading, match="its code was not checked for the encoding of jamba"):
         resolve({"model_type": "jamba", "num_hidden_layers": 8}, runtime="candle")
 
 

@@ -166,7 +166,7 @@ def test_rope_like_keys_that_nothing_reads_are_listed():
          ["layer_types.0 'full_attentio'", "not a layer type"]),
         ({"layer_types": ["full_attention"] * 3}, ["3 names for num_hidden_layers 4"]),
         ({"model_type": "my_model", "layer_types": ["a\x1b[2J"] * 4}, ["'a\\x1b[2J'", "printable"]),
-        ({"model_type": 3}, ["model_type", "a text"]),
+        ({"model_type": 3}, ["model_type", "a string"]),
         ({"model_type": "phi3", "rope_scaling": LLAMA3}, ["phi3 takes default, longrope"]),
         ({"model_type": "gemma4_text", "rope_parameters": {"rope_theta": 5}}, ["each layer type"]),
         ({"model_type": "deepseek_v3", "rope_scaling": {**YARN, "partial_rotary_factor": 0.5}},

@@ -107,7 +107,9 @@ def test_a_rule_that_an_engine_was_not_read_for_is_named_as_explain_names_it():
     """vLLM's Qwen2-VL was read, its YaRN was not: explain and plan must not disagree."""
     assert resolve(library.find("qwen2-vl-7b").config, runtime="vllm").layer().scheme == "mrope"
     found = flags("qwen2-vl-7b", 131072, "yarn")["vllm"]
-    assert found.remark == ("its code was not checked for rope-yarn in qwen2_vl_text")
+    assert found.remark == (
+        "its code was not checked for the encoding of qwen2_vl_text (rope-yarn)"
+    )
 
 
 def test_an_engine_that_refuses_the_config_as_it_is_gets_no_flags():

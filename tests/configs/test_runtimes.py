@@ -93,7 +93,7 @@ def test_plain_rope_of_a_llama_is_the_same_everywhere(runtime):
         (
             "vllm",
             LayerReading("bloom", "alibi", {}),
-            "its code was not checked for alibi in bloom",
+            "its code was not checked for the encoding of bloom (alibi)",
         ),
         (
             "transformers-4.50",

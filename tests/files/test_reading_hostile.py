@@ -314,7 +314,11 @@ HOSTILE = {
     "gap": ("x.safetensors", tensors({"a": tensor("F32", [1], 4, 8)}, b"\0" * 8), "leave gaps"),
     "backwards": ("x.safetensors", tensors({"a": tensor("F32", [1], 4, 0)}, b"\0" * 4), "fit"),
     "more data": ("x.safetensors", tensors({"a": tensor("F32", [1], 0, 4)}, b"\0" * 5), "fit"),
-    "less data": ("x.safetensors", tensors({"a": tensor("F32", [9], 0, 36)}, b"\0" * 4), "fit"),
+    "less data": (
+        "x.safetensors",
+        tensors({"a": tensor("F32", [9], 0, 36)}, b"\0" * 4),
+        "is truncated: its header promises 36 bytes of tensors, 4 are there",
+    ),
     "shape that overflows": ("x.safetensors", one_tensor("F32", [2**63, 4]), "do not fit its data"),
     "no values of 2^63": (
         "x.safetensors",

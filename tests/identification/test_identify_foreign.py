@@ -86,7 +86,7 @@ def test_shuffled_rows_are_listed_where_they_stand():
 def test_one_row_that_many_encodings_have_is_said_to_show_too_little():
     found = identify(Evidence.of_arrays(UNLIKE["row 0, which all have"]))
     assert found.match is None
-    assert "one row is too little to choose" in found.notes[0]
+    assert "several encodings fit this one row" in found.notes[0]
 
 
 @pytest.mark.slow
@@ -136,3 +136,8 @@ def test_angles_of_which_one_half_fits_are_not_identified_and_a_decay_is_no_angl
     decay = np.outer(0.95**row, np.random.default_rng(0).normal(size=64))
     found = identify(Evidence.of_arrays(decay))
     assert (found.match, found.nearest) == (None, None)
+
+
+def test_each_repeated_axis_is_named_by_its_own_number():
+    found = identify(Evidence.of_arrays(np.zeros((2, 3, 4, 5), np.float32))).match
+    assert {"repeated 2 times along axis 0", "repeated 3 times along axis 1"} <= set(found.forms)

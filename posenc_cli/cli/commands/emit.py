@@ -171,7 +171,7 @@ def _comparison_answer(comparison: PackComparison) -> Answer:
     """Return the comparison of a result with a pack, in words."""
     name, pack = quoted_name(comparison.path), quoted_name(comparison.pack)
     if comparison.ok:
-        within = f"{comparison.worst:.2g} of the tolerance"
+        within = f"{comparison.worst:.2g} times the tolerance"
         told = f"ok: {name} matches {pack}: all {comparison.values} values, within {within}"
         return Answer(True, told)
     place = f"row {comparison.row}, column {comparison.column} (position {comparison.position})"

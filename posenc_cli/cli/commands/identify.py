@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from posenc_cli import catalogue
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json, Verbose, argument, option
-from posenc_cli.errors import InvalidInput, printable_text, quoted_name, sizes_text
+from posenc_cli.errors import MOST_NAMES, InvalidInput, printable_text, quoted_name, sizes_text
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.records import items_by_key
 from posenc_cli.render.ticks import finite_or_null
@@ -50,7 +50,8 @@ def checkpoint_status(file: str, console: Console, *, as_json: bool) -> int | No
     if files == [file] and count < 2:
         return None
     tensors = [tensor for place in files for tensor in positional_tensors(place, headers[place])]
-    answer = _tensors_answer(tensors, count, quoted_name(file))
+    names = [header.name for place in files for header in headers[place]]
+    answer = _tensors_answer(tensors, names, file)
     console.either(
         "identify",
         lambda: {**answer.fields(), "tensors": [tensor.as_dict() for tensor in tensors]},
@@ -60,13 +61,18 @@ def checkpoint_status(file: str, console: Console, *, as_json: bool) -> int | No
     return 0 if answer.ok else 1
 
 
-def _tensors_answer(tensors: Sequence[PositionalTensor], count: int, name: str) -> Answer:
+def _tensors_answer(tensors: Sequence[PositionalTensor], names: Sequence[str], file: str) -> Answer:
     """Return how many tensors hold positions, and what to run next."""
+    count, name = len(names), quoted_name(file)
     kinds = [tensor.kind for tensor in tensors if tensor.kind is not None]
     if not kinds:
+        verdict = f"none of {count} tensors holds positions, by name and shape"
         cause = "models with RoPE or ALiBi store none"
         step = "run posenc explain config.json to see their settings"
-        verdict = f"none of {count} tensors holds positions, by name and shape"
+        if count <= MOST_NAMES:
+            cause = f"the names are {', '.join(map(quoted_name, names))}; {cause}"
+        if PurePath(file).suffix.lower() in _SEVERAL:
+            step = f"run posenc identify {quoted_name(f'{file}:{names[0]}')} to compare its values"
         return Answer(False, verdict, cause, next=step)
     step = "run a command below to look at one of them"
     if "frequencies" in kinds:

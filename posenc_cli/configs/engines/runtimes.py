@@ -93,7 +93,9 @@ def read_as(runtime: str, reading: LayerReading, *, converted: bool = True) -> A
         return Adjusted(reading.scheme, reading.params, {})
     if reading.scheme not in known.model_types.get(reading.model_type, frozenset()):
         hint = f"known of {known.name}: {', '.join(sorted(known.model_types))}"
-        raise not_read(runtime, f"{reading.scheme} in {reading.model_type}", hint=hint)
+        raise not_read(
+            runtime, f"the encoding of {reading.model_type} ({reading.scheme})", hint=hint
+        )
     scheme, params = reading.scheme, dict(reading.params)
     reasons: dict[str, RuntimeDifference] = {}
     read: set[str] = set()

@@ -38,6 +38,6 @@ int main(int count, char **words) {
         if (!(error <= 1) && !wrong++) /* what is no number is wrong, too */
             printf("row %ld column %ld: %.9g, not %.9g\n", i / columns, i % columns, x[i], y[i]);
     }
-    printf("largest error %.3g of the tolerance, %ld of %ld values wrong\n", worst, wrong, size);
+    printf("largest error %.3g times the tolerance, %ld of %ld values wrong\n", worst, wrong, size);
     return wrong > 0;
 }

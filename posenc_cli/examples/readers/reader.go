@@ -41,6 +41,6 @@ func main() {
 			}
 		}
 	}
-	fmt.Printf("largest error %.3g of the tolerance, %d of %d values wrong\n", worst, wrong, len(x))
+	fmt.Printf("largest error %.3g times the tolerance, %d of %d values wrong\n", worst, wrong, len(x))
 	os.Exit(min(wrong, 1))
 }

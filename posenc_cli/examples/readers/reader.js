@@ -30,6 +30,6 @@ for (let i = 0; i < x.length; i++) {
   console.log(`row ${Math.floor(i / columns)} column ${i % columns}: ${x[i]}, not ${y[i]}`);
 }
 console.log(
-  `largest error ${worst.toPrecision(3)} of the tolerance, ${wrong} of ${x.length} values wrong`,
+  `largest error ${worst.toPrecision(3)} times the tolerance, ${wrong} of ${x.length} values wrong`,
 );
 process.exitCode = wrong > 0 ? 1 : 0;

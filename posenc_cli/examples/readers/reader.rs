@@ -32,7 +32,7 @@ fn main() {
     if let Some(&i) = wrong.first() {
         println!("row {} column {}: {}, not {}", i / columns, i % columns, x[i], y[i]);
     }
-    print!("largest error {worst:.3} of the tolerance, ");
+    print!("largest error {worst:.3} times the tolerance, ");
     println!("{} of {} values wrong", wrong.len(), x.len());
     std::process::exit(!wrong.is_empty() as i32);
 }

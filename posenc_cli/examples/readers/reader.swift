@@ -32,5 +32,5 @@ for (row, position) in positions.enumerated() {
         wrong += 1
     }
 }
-print("largest error \(worst) of the tolerance, \(wrong) of \(x.count) values wrong")
+print("largest error \(worst) times the tolerance, \(wrong) of \(x.count) values wrong")
 exit(wrong > 0 ? 1 : 0)

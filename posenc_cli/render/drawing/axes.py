@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import XAxis, YAxis
     from matplotlib.colorbar import Colorbar
+    from matplotlib.text import Text
     from numpy.typing import NDArray
 
     from posenc_cli.render.style import Srgb
@@ -189,17 +190,16 @@ def draw_map(
 
 def write_above(
     axes: Axes, name: str, at: tuple[float, float], style: Style, size: float = HEAD_SIZE
-) -> None:
+) -> Text:
     """Write a name above a position of axes whose units are pixels."""
-    if name:
-        axes.annotate(
-            name,
-            at,
-            xytext=(0, 0.5 * style.points),
-            textcoords="offset points",
-            fontsize=size * style.points,
-            annotation_clip=False,
-        )
+    return axes.annotate(
+        name,
+        at,
+        xytext=(0, 0.5 * style.points),
+        textcoords="offset points",
+        fontsize=size * style.points,
+        annotation_clip=False,
+    )
 
 
 def label_cells(

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from matplotlib.colorbar import Colorbar
     from matplotlib.figure import Figure as Page
     from matplotlib.gridspec import SubplotSpec
+    from matplotlib.text import Text
     from matplotlib.transforms import BboxBase
 
     from posenc_cli.render.style import Srgb
@@ -104,6 +105,8 @@ _SMALLEST_TEXT = 6.0
 """The smallest text size, in points, that is used so that no panels are left out."""
 _HEAD, _GAP = 1.8, 0.8
 """Space above each of many maps, and between two, in lines of text."""
+_LEFT_OF_MAPS = 0.75
+"""The share of their width that many maps keep at least when titles and notes get more lines."""
 _PAD = 0.25
 """Padding around axes, legends and notes, in lines of text."""
 _SCALE_PAD = 0.5
@@ -283,6 +286,7 @@ class Drawing:
         FigureCanvasAgg(self.page)
         self.shown: list[Shown] = []
         self._heads: dict[Axes, tuple[str, Heatmap | Curves]] = {}
+        self._titles: list[tuple[Text, str]] = []
         self._boxed = set[int]()  # rows of square panels, if there are others
 
     def add(self, figure: Figure) -> None:
@@ -299,6 +303,7 @@ class Drawing:
             self._draw_separate_panels(figure.panels, figure)
         elif heatmaps_of(figure):
             self._draw_maps(figure)
+            return
         else:
             self._draw_circles(figure)
         self._shrink_to_content()
@@ -317,20 +322,13 @@ class Drawing:
         style, line = self.style, self.style.line
         heatmaps = heatmaps_of(panels)
         titles = [heatmap.title for heatmap in heatmaps]
-        square = heatmaps[0].square
-        chosen, grid = self._grid(heatmaps, self._least_map(titles, square=square), panels.across)
+        least = self._least_map(titles, square=heatmaps[0].square)
+        chosen, grid = self._grid(heatmaps, least, panels.across)
         axes = self.page.add_subplot()
         label_axes(axes, chosen[0])
         bar = add_scale([axes])
         self._lay_out()
-        longest = max(style.text_width(title, HEAD_SIZE) for title in titles)
-        for lines in (1, 2):
-            head = (_HEAD + lines - 1 + bool(chosen[0].columns.bands)) * line
-            sheet = _Sheet(*grid, head, _GAP * line)
-            room = sheet.room(axes)
-            cell = (min(room),) * 2 if square else room
-            if longest <= cell[0]:
-                break
+        sheet, cell, lines = self._sheet_of(axes, grid, heatmaps)
         self.shown = [heatmap.sample(int(cell[1]), int(cell[0])) for heatmap in chosen]
         scale = scale_of(self.shown)
         colors = self._colors(scale)
@@ -344,9 +342,34 @@ class Drawing:
             columns += below * (index // sheet.ncols == sheet.nrows - 1)
             rows += beside * (not left)
             title = shown.heatmap.title
-            title = style.wrapped_text(title, cell[0], most=lines, size=HEAD_SIZE)
-            write_above(axes, title, (left, top - (0.3 + bool(shown.column_bands)) * line), style)
+            at = left, top - (0.3 + bool(shown.column_bands)) * line
+            self._titles.append((write_above(axes, title, at, style), title))
         label_cells(axes, columns, rows)
+        self._wrap_titles(cell[0], lines)
+        self._shrink_to_content()
+        self._wrap_titles(cell[0] * axes.bbox.width / sheet.size(cell)[0], lines)
+
+    def _sheet_of(
+        self, axes: Axes, grid: tuple[int, int], maps: Sequence[Heatmap]
+    ) -> tuple[_Sheet, Size, int]:
+        """Return a sheet of maps, the size of a map, and the most lines of a title above it."""
+        line, first = self.style.line, maps[0]
+        longest = max(self.style.text_width(each.title, HEAD_SIZE) for each in maps)
+        for lines in (1, 2):
+            above = (lines - 1) / _LEFT_OF_MAPS + bool(first.columns.bands)
+            sheet = _Sheet(*grid, (_HEAD + above) * line, _GAP * line)
+            room = sheet.room(axes)
+            cell = (min(room),) * 2 if first.square else room
+            if longest <= _LEFT_OF_MAPS * cell[0]:
+                break
+        return sheet, cell, lines
+
+    def _wrap_titles(self, width: float, most: int) -> None:
+        """Wrap the titles of many maps to the width of a map, in pixels, between words."""
+        words = {word for _, title in self._titles for word in title.split()}
+        width = max([width, *(self.style.text_width(word, HEAD_SIZE) for word in words)])
+        for written, title in self._titles:
+            written.set_text(self.style.wrapped_text(title, width, most=most, size=HEAD_SIZE))
 
     def _least_map(self, titles: Sequence[str], *, square: bool) -> Size:
         """Return the least size of many maps, with titles on one line if all maps then fit."""
