@@ -92,6 +92,11 @@ _OPTION, _BASE, _SECTIONS, _SCALE, _ORIGIN, _FIT = 0.1, 0.2, 0.3, 0.4, 0.4, 1.0
 
 Grids are rarer than one axis, and each of these is rarer still.
 """
+_NEWTON, _MOVED = 8, 1e-9
+"""Further steps of Newton's method to the logarithm of a base, and a step that ends it."""
+_IMAGE_BASES = (256.0,)
+"""Bases of images to try beside those of texts: ``max_freq`` in rotary-embedding-torch's README.
+"""
 _AXES_OF_VIDEO = 3
 """Frames, rows and columns."""
 _WHOLE_SCALES = 17
@@ -401,7 +406,7 @@ def _fitted_schemes(
     """Yield a scheme with base, scale and origin that fit a view, until a base fits tightly."""
     bases = _with_bases(plain, measured) if "base" in plain.scheme.parameters else iter(())
     tight = False
-    for based in itertools.chain((plain,), bases):
+    for based in itertools.chain((plain,), bases, _with_base_per_axis(plain, measured)):
         for spaced in (based, *_with_scales(based, places, measured)):
             for shifted in (spaced, *_with_origins(spaced, places, measured)):
                 if _fits(view, shifted, limit):
@@ -436,7 +441,7 @@ def _with_bases(plain: _GridScheme, measured: _GridRates) -> Iterator[_GridSchem
     if solved is None:
         return
     if math.isinf(solved[1]):
-        numbers = [(known, _BASE, 0.0) for known in KNOWN_BASES]
+        numbers = [(known, _BASE, 0.0) for known in (*KNOWN_BASES, *_IMAGE_BASES)]
     else:
         number, error = solved
         near = [b for b in KNOWN_BASES if abs(b - number) <= 2 * error + 1e-4 * number]
@@ -450,12 +455,13 @@ def _with_bases(plain: _GridScheme, measured: _GridRates) -> Iterator[_GridSchem
 
 
 def _solved_base(
-    plain: _GridScheme, base: float, measured: _GridRates
+    plain: _GridScheme, base: float, measured: _GridRates, tries: int = _NEWTON
 ) -> tuple[float, float] | None:
     """Return the base whose rates along each axis are one multiple of a scheme's, and its error.
 
     The error is infinite if the rates show no base. None if they follow another rule. Logarithms of
-    rates are linear in ln base, so the scheme at two bases gives the solution.
+    rates are linear in ln base, so the scheme at two bases gives the solution; those of
+    lucidrains-pixel are not, and take more steps.
     """
     own, beside = (plain.changed(0, base=b) for b in (base, base * math.e))
     if own is None or beside is None:
@@ -475,13 +481,34 @@ def _solved_base(
         return base, math.inf
     step = float(weights @ (slopes * gaps)) / power
     residuals = np.abs(gaps - step * slopes) * np.sqrt(weights)
-    if not 0 < math.log(base) + step < STEEPEST or residuals.max() > _LADDER:
+    if not 0 < math.log(base) + step < STEEPEST:
+        return None
+    solved = base * math.exp(step)
+    if tries and abs(step) > _MOVED:
+        return _solved_base(plain, solved, measured, tries - 1)
+    if residuals.max() > _LADDER:
         return None
     error, count = 1 / math.sqrt(power), np.count_nonzero(weights)
     if count >= MANY:  # enough rates to measure their scatter
         error *= SURE * math.sqrt(float(residuals @ residuals) / (count - 1))
-    solved = base * math.exp(step)
     return solved, solved * (error + DOUBLE)
+
+
+def _with_base_per_axis(plain: _GridScheme, measured: _GridRates) -> Iterator[_GridScheme]:
+    """Yield a scheme whose axes have different bases, as in Cosmos."""
+    base = plain.scheme.bind(plain.given).params.get("base") or KNOWN_BASES[0]
+    if "rope_scale" not in plain.scheme.parameters:
+        return
+    scales = []
+    for axis in range(int(plain.followed.max()) + 1):
+        own = plain.followed == axis
+        of_axis = replace(measured, errors=np.where(own, measured.errors, np.inf))
+        number, error = _solved_base(plain, base, of_axis) or (base, math.inf)
+        power = 1 - 1 / np.count_nonzero(own)
+        scale = (number / base) ** power
+        scales.append(snap(scale, scale * error / number) if math.isfinite(error) else 1.0)
+    if (found := plain.changed(_SCALE, rope_scale=tuple(scales))) is not None:
+        yield found
 
 
 def _with_scales(
@@ -531,8 +558,10 @@ def _scale_parameters(
 ) -> Iterator[dict[str, Any]]:
     """Yield parameters with which coordinates grow by ``shares`` of 1 from place to place."""
     sides = shares * np.array(places.grid)
-    if "base_size" in names and (np.abs(sides - np.round(sides)) <= errors * sides).all():
-        yield {"base_size": _sides_text(np.round(sides))}
+    # DINOv3 divides by the sides of its base, and others multiply by them.
+    for base in (sides, np.array(places.grid) / shares) if "base_size" in names else ():
+        if (np.abs(base - np.round(base)) <= errors * base).all():
+            yield {"base_size": _sides_text(np.round(base))}
     if "interpolation_scale" in names:
         for whole in range(2, _WHOLE_SCALES) if "base_size" in names else ():
             spread = whole * sides
@@ -540,10 +569,17 @@ def _scale_parameters(
                 yield {"base_size": _sides_text(np.round(spread)), "interpolation_scale": (whole,)}
                 break
         exact = zip((1 / shares).tolist(), errors, strict=True)
-        scales = [snap(scale, scale * error) for scale, error in exact]
+        found = [_written_number(scale, scale * error) for scale, error in exact]
+        scales = [number for number, _ in found]
         one = scales[:1] if len(set(scales)) == 1 else scales
-        if max(map(digit_count, scales)) <= _FEW_DIGITS:
+        if max(digits for _, digits in found) <= _FEW_DIGITS:
             yield {"interpolation_scale": tuple(one)}
+
+
+def _written_number(value: float, error: float) -> tuple[float, int]:
+    """Return the number that people write within an error of a value, and its digits."""
+    short = snap(value, error)
+    return next(written_numbers(value, error), (short, digit_count(short)))
 
 
 def _sides_text(sides: Iterable[float]) -> str:
