@@ -260,8 +260,7 @@ def profile_of(
             return None
         ways = [np.arange(queries)]
     profiles = (_profile_of_rows(cube, rows, evidence, by, number) for rows in ways)
-    found = next(filter(None, profiles), None)
-    return found and replace(found, single=single)
+    return next(filter(None, profiles), None)
 
 
 def _query_rows(queries: int) -> list[Integers]:
@@ -292,7 +291,8 @@ def _profile_of_rows(
     size = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 0.0
     if not scatter <= 4 * evidence.rounding * size:
         return None
-    return BiasProfile(by, indices, values, keys, queries, False, scatter, causal, number)
+    single = len(evidence.shape) == 2
+    return BiasProfile(by, indices, values, keys, queries, single, scatter, causal, number)
 
 
 def _indices(by: str, offsets: Integers, number: PairNumber | None = None) -> Integers:

@@ -46,7 +46,7 @@ from posenc_cli.inference.trial import Hypothesis
 from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from posenc_cli.formulas.declare import Content, Rotation, Scheme
     from posenc_cli.inference.evidence import Evidence
@@ -99,8 +99,6 @@ _IMAGE_BASES = (256.0,)
 """
 _AXES_OF_VIDEO = 3
 """Frames, rows and columns."""
-_WHOLE_SCALES = 17
-"""Scales to try as divisors of base sides; larger ones give the same coordinates."""
 _FEW_DIGITS = 6
 """Most digits of a scale that somebody wrote."""
 _FARTHEST, _TOLD = 1 << 10, 8
@@ -114,8 +112,7 @@ def grid_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     cells = sum(array.size for array in evidence.arrays)
     if not 4 <= evidence.count <= MOST_PLACES or cells > _MOST_CELLS or evidence.only is not None:
         return
-    few_rows = spread(evidence.count, _FEW)
-    few = replace(evidence, only=few_rows)
+    few = replace(evidence, only=spread(evidence.count, _FEW))
     whole = replace(evidence, only=np.arange(evidence.count))
     rounding = 2 * evidence.rounding
     functions = all(np.abs(sample).max() <= 1 + _MISFIT for sample in few.sample)
@@ -404,9 +401,9 @@ def _fitted_schemes(
     plain: _GridScheme, places: _GridPlaces, measured: _GridRates, view: View, limit: float
 ) -> Iterator[_GridScheme]:
     """Yield a scheme with base, scale and origin that fit a view, until a base fits tightly."""
-    bases = _with_bases(plain, measured) if "base" in plain.scheme.parameters else iter(())
+    bases = (_with_bases, _with_base_per_axis) if "base" in plain.scheme.parameters else ()
     tight = False
-    for based in itertools.chain((plain,), bases, _with_base_per_axis(plain, measured)):
+    for based in itertools.chain((plain,), *(found(plain, measured) for found in bases)):
         for spaced in (based, *_with_scales(based, places, measured)):
             for shifted in (spaced, *_with_origins(spaced, places, measured)):
                 if _fits(view, shifted, limit):
@@ -496,17 +493,14 @@ def _solved_base(
 
 def _with_base_per_axis(plain: _GridScheme, measured: _GridRates) -> Iterator[_GridScheme]:
     """Yield a scheme whose axes have different bases, as in Cosmos."""
-    base = plain.scheme.bind(plain.given).params.get("base") or KNOWN_BASES[0]
-    if "rope_scale" not in plain.scheme.parameters:
-        return
+    base = plain.scheme.bind(plain.given).params["base"] or KNOWN_BASES[0]
     scales = []
     for axis in range(int(plain.followed.max()) + 1):
         own = plain.followed == axis
         of_axis = replace(measured, errors=np.where(own, measured.errors, np.inf))
         number, error = _solved_base(plain, base, of_axis) or (base, math.inf)
-        power = 1 - 1 / np.count_nonzero(own)
-        scale = (number / base) ** power
-        scales.append(snap(scale, scale * error / number) if math.isfinite(error) else 1.0)
+        scale = (number / base) ** (1 - 1 / np.count_nonzero(own))
+        scales.append(snap(scale, scale * error / number))
     if (found := plain.changed(_SCALE, rope_scale=tuple(scales))) is not None:
         yield found
 
@@ -515,18 +509,12 @@ def _with_scales(
     bound: _GridScheme, places: _GridPlaces, measured: _GridRates
 ) -> Iterator[_GridScheme]:
     """Yield a scheme with coordinates scaled along each axis to give the measured rates."""
-    names = {"base_size", "interpolation_scale"} & {*bound.scheme.parameters}
-    if not names:
-        return
     grown = _measured_growth(bound, places, measured)
     if grown is None:
         return
     shares, errors = grown
-    ways = [*_scale_parameters(places, shares, errors, names)]
-    if len(shares) == _AXES_OF_VIDEO:
-        crops = _cropped_sides(bound, places, shares, measured)
-        ways += [{"base_size": _sides_text(sides)} for sides in crops]
-    for given in ways:
+    crops = _cropped_sides(bound, places, shares, measured)
+    for given in itertools.chain(_scale_parameters(places, shares, errors), crops):
         if (found := bound.changed(_SCALE, **given)) is not None:
             yield found
 
@@ -554,26 +542,19 @@ def _measured_growth(
 
 
 def _scale_parameters(
-    places: _GridPlaces, shares: Reals, errors: Reals, names: set[str]
+    places: _GridPlaces, shares: Reals, errors: Reals
 ) -> Iterator[dict[str, Any]]:
     """Yield parameters with which coordinates grow by ``shares`` of 1 from place to place."""
-    sides = shares * np.array(places.grid)
-    # DINOv3 divides by the sides of its base, and others multiply by them.
-    for base in (sides, np.array(places.grid) / shares) if "base_size" in names else ():
-        if (np.abs(base - np.round(base)) <= errors * base).all():
-            yield {"base_size": _sides_text(np.round(base))}
-    if "interpolation_scale" in names:
-        for whole in range(2, _WHOLE_SCALES) if "base_size" in names else ():
-            spread = whole * sides
-            if (np.abs(spread - np.round(spread)) <= errors * spread).all():
-                yield {"base_size": _sides_text(np.round(spread)), "interpolation_scale": (whole,)}
-                break
-        exact = zip((1 / shares).tolist(), errors, strict=True)
-        found = [_written_number(scale, scale * error) for scale, error in exact]
-        scales = [number for number, _ in found]
-        one = scales[:1] if len(set(scales)) == 1 else scales
-        if max(digits for _, digits in found) <= _FEW_DIGITS:
-            yield {"interpolation_scale": tuple(one)}
+    grid = np.array(places.grid)
+    for sides in (shares * grid, grid / shares):  # DINOv3 divides by them, others multiply
+        whole = np.round(sides).astype(np.int64)
+        if (np.abs(sides - whole) <= errors * sides).all():
+            yield {"base_size": tuple(whole.tolist())}
+    exact = zip((1 / shares).tolist(), errors, strict=True)
+    found = [_written_number(scale, scale * error) for scale, error in exact]
+    scales = [number for number, _ in found]
+    if max(digits for _, digits in found) <= _FEW_DIGITS:
+        yield {"interpolation_scale": tuple(scales[:1] if len(set(scales)) == 1 else scales)}
 
 
 def _written_number(value: float, error: float) -> tuple[float, int]:
@@ -582,21 +563,19 @@ def _written_number(value: float, error: float) -> tuple[float, int]:
     return next(written_numbers(value, error), (short, digit_count(short)))
 
 
-def _sides_text(sides: Iterable[float]) -> str:
-    return as_text(tuple(int(side) for side in sides), separator="x")
-
-
 def _cropped_sides(
     bound: _GridScheme, places: _GridPlaces, shares: Reals, measured: _GridRates
-) -> Iterator[tuple[int, ...]]:
+) -> Iterator[dict[str, Any]]:
     """Yield base sizes whose crop spreads rows and columns like this; it spans one whole side."""
+    if len(places.grid) != _AXES_OF_VIDEO:
+        return
     ways = []
     first = _first_places(bound, places, measured)
     for start, share, side in zip(first[1:], shares[1:], places.grid[1:], strict=True):
         end = (start + share * (side - 1)) * side / max(side - 1, 1)
         whole = round(end - start) + 2 * round(start)  # as much is cut off at the end, or one more
         ways.append([whole + more for more in (0, 1, -1) if whole + more > 0])
-    yield from itertools.product(*ways)
+    yield from ({"base_size": sides} for sides in itertools.product(*ways))
 
 
 def _first_places(bound: _GridScheme, places: _GridPlaces, measured: _GridRates) -> Reals:
@@ -617,8 +596,6 @@ def _with_origins(
     bound: _GridScheme, places: _GridPlaces, measured: _GridRates
 ) -> Iterator[_GridScheme]:
     """Yield a scheme with the origin that the phases of the first place give."""
-    if "origin" not in bound.scheme.parameters:
-        return
     distance = np.abs(
         measured.seen(np.exp(1j * bound.rates)) - measured.seen(np.exp(1j * measured.rates))
     )
