@@ -435,13 +435,17 @@ def rope_axial(
 
     growths = _number_per_axis("rope_scale", rope_scale, grid)
     if rope_scale is not None and (min(counts) < 2 or ladder_base is None):
-        why = "has no base" if ladder_base is None else "needs at least 2 pairs per axis"
-        raise InvalidInput(f"--set rope_scale {as_text(rope_scale)}: {convention} {why}")
-    by_axis = [axis for axis, pairs in zip(followed, counts, strict=True) for _ in range(pairs)]
-    left = [pair - pairs for pairs in counts for pair in range(pairs)]  # minus those to the end
-    pairs_in_order = [*range(len(left))]
+        needed = "a base and at least 2 pairs per axis"
+        raise InvalidInput(f"--set rope_scale {as_text(rope_scale)}: needs {needed}")
+    # Minus the number of pairs to the end of the axis, and the axis, of each pair.
+    ends = [
+        (n - pairs, axis)
+        for axis, pairs in zip(followed, counts, strict=True)
+        for n in range(pairs)
+    ]
+    in_order = [*range(len(ends))]
     if chosen.rule in _DEALT:
-        pairs_in_order.sort(key=left.__getitem__)
+        in_order.sort(key=lambda pair: ends[pair][0])
 
     def of_axis(xp: Any, axis: int, pairs: int, place: int) -> Any:
         grown = ladder_base
@@ -454,9 +458,9 @@ def rope_axial(
     def frequencies(xp: Any) -> Any:
         numbered = enumerate(zip(followed, counts, strict=True))
         ladders = [of_axis(xp, axis, pairs, place) for place, (axis, pairs) in numbered]
-        return xp.concat(ladders)[pairs_in_order]
+        return xp.concat(ladders)[in_order]
 
-    of_pairs = [by_axis[pair] for pair in pairs_in_order]
+    of_pairs = [ends[pair][1] for pair in in_order]
     if axes is None:
         coordinates = _on_grid(grid, of_pairs, [(line.first, line.step) for line in lines])
         parts = [chosen.parts(count) * line.parts for count, line in zip(sides, lines, strict=True)]

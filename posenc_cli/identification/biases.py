@@ -233,8 +233,7 @@ def profiles_of(evidence: Evidence) -> list[BiasProfile]:
 def _first_key(values: RealRows) -> int:
     """Return the first key if scores (heads, keys) are multiples of the key, else 0."""
     slopes = (values[:, -1] - values[:, 0]) / (values.shape[1] - 1)
-    with np.errstate(all="ignore"):
-        first = float(median(values[:, 0] / slopes))
+    first = float(median(values[:, 0] / slopes))
     return round(first) if 0 < first < LARGEST_POSITION else 0
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -97,8 +98,8 @@ _NEWTON, _MOVED = 8, 1e-9
 _IMAGE_BASES = (256.0,)
 """Bases of images to try beside those of texts: ``max_freq`` in rotary-embedding-torch's README.
 """
-_AXES_OF_VIDEO = 3
-"""Frames, rows and columns."""
+_VIDEO = 3
+"""Axes of a video: frames, rows and columns."""
 _FEW_DIGITS = 6
 """Most digits of a scale that somebody wrote."""
 _FARTHEST, _TOLD = 1 << 10, 8
@@ -122,8 +123,9 @@ def grid_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         if view.growth is None:
             seen = list(_grids(view, 3e-5 + 4 * rounding))
             for places in seen:
-                found = _hypotheses_on_grid(view, evidence, places, rounding)
-                yield from sorted(found, key=lambda hypothesis: hypothesis.cost)
+                yield from sorted(
+                    _hypotheses_on_grid(view, evidence, places, rounding), key=attrgetter("cost")
+                )
             if view.kind == "rotary" and all(len(places.grid) == 1 for places in seen):
                 yield from _mixed_hypotheses(view, evidence, rounding)
 
@@ -388,13 +390,12 @@ def _follows_axes(bound: _GridScheme, places: _GridPlaces) -> bool:
 
 def _sections(places: _GridPlaces) -> tuple[int, ...] | None:
     """Return how many pairs each axis has, found from the first pair that follows it."""
-    starts, after = [], 0
-    for axis in range(len(places.grid)):
+    starts = [0]
+    for axis in range(1, len(places.grid)):
         own = np.flatnonzero(places.followed == axis)
-        starts.append(int(own[0]) if own.size and axis else after)
-        after = starts[-1] + 1
+        starts.append(int(own[0]) if own.size else starts[-1] + 1)
     shares = np.diff([*starts, places.followed.size])
-    return tuple(shares.tolist()) if starts[0] == 0 and (shares > 0).all() else None
+    return tuple(shares.tolist()) if (shares > 0).all() else None
 
 
 def _fitted_schemes(
@@ -418,9 +419,8 @@ def _known_rates(bound: _GridScheme, measured: _GridRates) -> tuple[Flags, Reals
 
     Along each axis these are the lowest-frequency pairs, as long as rates rise with the scheme's.
     """
-    with np.errstate(all="ignore"):
-        known = (np.abs(measured.rates) > 4 * measured.errors) & (bound.rates > 0)
-        ratios = np.log(np.abs(measured.rates) / bound.rates)
+    known = (np.abs(measured.rates) > 4 * measured.errors) & (bound.rates > 0)
+    ratios = np.log(np.abs(measured.rates) / bound.rates)
     for axis in set(bound.followed.tolist()):
         own = np.flatnonzero(known & (bound.followed == axis))
         own = own[np.argsort(bound.rates[own], kind="stable")]
@@ -464,9 +464,8 @@ def _solved_base(
     if own is None or beside is None:
         return None
     known, gaps = _known_rates(own, measured)
-    with np.errstate(all="ignore"):
-        slopes = np.log(beside.frequencies / own.frequencies)
-        weights = np.where(known, measured.rates / measured.errors, 0) ** 2
+    slopes = np.log(beside.frequencies / own.frequencies)
+    weights = np.where(known, measured.rates / measured.errors, 0) ** 2
     gaps, slopes = np.where(known, gaps, 0), np.where(known, slopes, 0)
     for axis in set(own.followed.tolist()):
         of_axis = own.followed == axis
@@ -513,7 +512,7 @@ def _with_scales(
     if grown is None:
         return
     shares, errors = grown
-    crops = _cropped_sides(bound, places, shares, measured)
+    crops = _cropped_sides(bound, places, shares, measured) if len(shares) == _VIDEO else ()
     for given in itertools.chain(_scale_parameters(places, shares, errors), crops):
         if (found := bound.changed(_SCALE, **given)) is not None:
             yield found
@@ -567,8 +566,6 @@ def _cropped_sides(
     bound: _GridScheme, places: _GridPlaces, shares: Reals, measured: _GridRates
 ) -> Iterator[dict[str, Any]]:
     """Yield base sizes whose crop spreads rows and columns like this; it spans one whole side."""
-    if len(places.grid) != _AXES_OF_VIDEO:
-        return
     ways = []
     first = _first_places(bound, places, measured)
     for start, share, side in zip(first[1:], shares[1:], places.grid[1:], strict=True):
@@ -599,10 +596,10 @@ def _with_origins(
     distance = np.abs(
         measured.seen(np.exp(1j * bound.rates)) - measured.seen(np.exp(1j * measured.rates))
     )
-    distance = np.where((places.followed >= 0) & np.isfinite(measured.errors), distance, 0)
+    known = (places.followed >= 0) & np.isfinite(measured.errors)
     first = measured.seen(np.exp(1j * bound.at(np.zeros(1, np.int64))[0] * bound.frequencies))
     elsewhere = np.abs(first - measured.first) > _MISFIT
-    if elsewhere.any() and (distance <= _LADDER * measured.errors + _MISFIT).all():
+    if elsewhere.any() and (distance <= _LADDER * measured.errors + _MISFIT)[known].all():
         first = _first_places(bound, places, measured).astype(int).tolist()
         # A cosine at one place does not show the sign of the coordinate.
         for origin in dict.fromkeys(itertools.product(*((side, -side) for side in first))):
@@ -668,8 +665,7 @@ def _drawn_bases(view: View, cos: float, limit: float) -> list[float]:
     other = np.sqrt(1 - own**2)  # the function that a view of only cosines or sines lacks
     points = {"cos": own + 1j * other, "sin": other + 1j * own}.get(view.function, cells)
     steep = other if view.function else np.ones(cells.size)
-    with np.errstate(all="ignore"):
-        return bases_of_pairs(np.abs(np.angle(points) / cos), limit / np.abs(steep * cos))
+    return bases_of_pairs(np.abs(np.angle(points) / cos), limit / np.abs(steep * cos))
 
 
 def parts_of_rows(evidence: Evidence) -> Iterator[Evidence]:
