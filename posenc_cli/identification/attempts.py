@@ -420,8 +420,8 @@ def sharpened(trial: Trial, evidence: Evidence) -> Trial:
     if not plain or right or far:
         return trial
     best = trial
-    numbers_of = hypothesis.given.items()  # a partial rotation shows only whole pairs
-    every = [n for n, value in numbers_of if isinstance(value, float) and n != "partial"]
+    # A partial rotation shows only whole pairs.
+    every = [n for n, v in hypothesis.given.items() if isinstance(v, float) and n != "partial"]
     for free in dict.fromkeys((tuple(hypothesis.uncertainty), tuple(every))):
         numbers, names = hypothesis, free
         with contextlib.suppress(InvalidInput):  # a number outside the bounds of a parameter

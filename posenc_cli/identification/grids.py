@@ -432,7 +432,7 @@ def _known_rates(bound: _GridScheme, measured: _GridRates) -> tuple[Flags, Reals
 
 def _with_bases(plain: _GridScheme, measured: _GridRates) -> Iterator[_GridScheme]:
     """Yield a scheme with the bases that the rates show, or all common ones if they show none."""
-    base = plain.given.get("base", plain.scheme.bind(plain.given).params["base"])
+    base = plain.scheme.bind(plain.given).params["base"]
     # A convention without a default base can be solved from any.
     solved = _solved_base(plain, float(base or KNOWN_BASES[0]), measured)
     if solved is None:
