@@ -362,8 +362,7 @@ def _attempt_all(
 def _sharpen(trials: list[Trial], evidence: Evidence) -> None:
     """Refine the parameters of the nearest trials, and of those with uncertain parameters."""
     # The nearest by ratio and by residual: perhaps a parameter lacks only a few digits.
-    ways = ("rank", "sample.residual")
-    near = (min(trials, key=attrgetter(way), default=None) for way in ways)
+    near = (min(trials, key=attrgetter(way), default=None) for way in ("rank", "sample.residual"))
     nearest = [id(trial) for trial in near]
     for index, trial in enumerate(trials):
         uncertain = trial.fits and trial.hypothesis.uncertainty
@@ -421,8 +420,8 @@ def sharpened(trial: Trial, evidence: Evidence) -> Trial:
     if not plain or right or far:
         return trial
     best = trial
-    numbers_of = hypothesis.given.items()  # a partial rotation shows only whole pairs
-    every = [n for n, value in numbers_of if isinstance(value, float) and n != "partial"]
+    # A partial rotation shows only whole pairs.
+    every = [n for n, v in hypothesis.given.items() if isinstance(v, float) and n != "partial"]
     for free in dict.fromkeys((tuple(hypothesis.uncertainty), tuple(every))):
         numbers, names = hypothesis, free
         with contextlib.suppress(InvalidInput):  # a number outside the bounds of a parameter
