@@ -182,7 +182,7 @@ def _causes_of_changes(
             f"position {first} is rotated as {first + defect.offset:.12g}",
         )
     if isinstance(defect.moved, PositionMap):
-        yield _moved_cause(defect, defect.moved, suspect)
+        yield _moved_cause(defect.moved, suspect, () if defect.rounds else residual.positions)
     yield from _rounding_causes(defect, suspect, residual)
 
 
@@ -225,21 +225,16 @@ def _rounding_causes(defect: Defect, suspect: Suspect, residual: Residual) -> It
         )
 
 
-def _moved_cause(defect: Defect, moved: PositionMap, suspect: Suspect) -> Explanation:
+def _moved_cause(
+    moved: PositionMap, suspect: Suspect, unexplained: Integers | tuple[()]
+) -> Explanation:
     """Explain positions that are rotated as others: how many there are, and the first three.
 
     If the first of them follows exactly the rows of a function's first call, the evidence says so.
     """
-    pieces = [
-        (
-            piece.positions,
-            moved.at(piece.positions),
-            defect.explained(piece).all(axis=1) | defect.rounds,
-        )
-        for piece in suspect.pieces()
-    ]
-    own, rotated_as, explained = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
-    changed = np.flatnonzero((rotated_as != own) & explained)
+    own = suspect.examination.subject.own.places.at(slice(None))
+    rotated_as = moved.at(own)
+    changed = np.flatnonzero((rotated_as != own) & ~np.isin(own, unexplained))
     others = own[changed]
     get = "gets" if others.size == 1 else "get"
     shown = ", ".join(f"{own[row]} as {rotated_as[row]}" for row in changed[:3])

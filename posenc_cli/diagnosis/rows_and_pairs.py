@@ -80,17 +80,12 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     if shown_positions(suspect.sample)[1].mean() < ENOUGH:
         return
 
-    def used(piece: Sample) -> Integers:
-        """Return the positions as which the rows of a piece are rotated."""
-        used = piece.positions.copy()
-        wrong = np.flatnonzero(~Defect().explained(piece).all(axis=1))
-        if wrong.size:
-            read, explained = shown_positions(piece.rows(wrong))
-            shown = explained.all(axis=1)
-            used[wrong[shown]] = read[shown]
-        return used
-
-    pieces = [(piece.positions, used(piece)) for piece in suspect.pieces()]
+    pieces = []
+    for piece in suspect.pieces():
+        used = _used_positions(piece)
+        if used is None:
+            return
+        pieces.append((piece.positions, used))
     own, read = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
     moved = own[own != read]
     if not moved.size or (read < 0).any():
@@ -102,6 +97,17 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     )
     lookup = PositionMap(message, lambda p: read[order[np.searchsorted(own, p, sorter=order)]])
     yield RotaryBug(Defect(moved=lookup))
+
+
+def _used_positions(piece: Sample) -> Integers | None:
+    """Return the positions as which rows are rotated; None if a wrong row shows none."""
+    used = piece.positions.copy()
+    wrong = np.flatnonzero(~Defect().explained(piece).all(axis=1))
+    if wrong.size:
+        used[wrong], explained = shown_positions(piece.rows(wrong))
+        if not explained.all():
+            return None
+    return used
 
 
 def unknown_cause(suspect: Suspect) -> Explanation:

@@ -79,6 +79,11 @@ class Residual(Record):
     def of(cls, positions: Integers, missed: RealRows, explained: Flags) -> Residual:
         """Return the residual of differences (n, pairs) at positions (n,)."""
         left = ~explained
+        at_end = positions.size, int(positions[-1])
+        if not left.any():
+            worst = (-1.0, int(positions[0]), 0)
+            within = max(0.0, float(missed.max()))
+            return cls(0, left.size, worst, within, None, positions[:0], *at_end, left[0])
         row, pair = divmod(int(np.argmax(left)), left.shape[1])
         errors = np.where(left, np.where(np.isnan(missed), np.inf, missed), -1.0)
         at, of = divmod(int(np.argmax(errors)), left.shape[1])
@@ -87,10 +92,9 @@ class Residual(Record):
             left.size,
             (float(errors[at, of]), int(positions[at]), of),
             max(0.0, float(np.where(left, 0, missed).max())),
-            (int(positions[row]), pair) if left[row, pair] else None,
+            (int(positions[row]), pair),
             positions[left.any(axis=1)],
-            positions.size,
-            int(positions[-1]),
+            *at_end,
             np.asarray(left.any(axis=0), bool),
         )
 
