@@ -154,9 +154,8 @@ class Difference:
         with np.errstate(all="ignore"):
             if not self._take_singles(left, right):
                 for start in range(0, left.size, _NEW_VALUES):
-                    places = range(start, min(start + _NEW_VALUES, left.size))
-                    part = slice(start, places.stop)
-                    self._take_doubles(left[part], right[part], places)
+                    part = slice(start, start + _NEW_VALUES)
+                    self._take_doubles(left[part], right[part], range(left.size)[part])
         self._compared += left.size
 
     def _take_singles(self, left: NumberArray, right: NumberArray) -> bool:
@@ -180,7 +179,7 @@ class Difference:
         self.differing += int(np.count_nonzero(errors.view(np.int32)))
         counted = self.counts_units
         ulps = _scaled_errors(left, right, errors, self.unit, rooms) if counted else errors
-        most = ulps.max() if counted else largest
+        most = ulps.max()
         rounding = 1.0 if counted and most < 1 else 1 + 2.0**-23
         if (
             rounding * float(largest) > self.max_abs

@@ -82,14 +82,13 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
 
     pieces = []
     for piece in suspect.pieces():
-        used = _used_positions(piece)
-        if used is None:
-            return
-        pieces.append((piece.positions, used))
+        pieces.append((piece.positions, _used_positions(piece)))
+        if (pieces[-1][1] < 0).any():
+            return  # positions are not negative
     own, read = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
     moved = own[own != read]
-    if not moved.size or (read < 0).any():
-        return  # positions are not negative
+    if not moved.size:
+        return
     order = np.argsort(own, kind="stable")
     message = (
         f"{moved.size} of {own.size} positions get the rotation of another position, first at "
@@ -99,14 +98,13 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     yield RotaryBug(Defect(moved=lookup))
 
 
-def _used_positions(piece: Sample) -> Integers | None:
-    """Return the positions as which rows are rotated; None if a wrong row shows none."""
+def _used_positions(piece: Sample) -> Integers:
+    """Return the positions as which rows are rotated; -1 for a wrong row that shows none."""
     used = piece.positions.copy()
     wrong = np.flatnonzero(~Defect().explained(piece).all(axis=1))
     if wrong.size:
-        used[wrong], explained = shown_positions(piece.rows(wrong))
-        if not explained.all():
-            return None
+        read, explained = shown_positions(piece.rows(wrong))
+        used[wrong] = np.where(explained.all(axis=1), read, -1)
     return used
 
 

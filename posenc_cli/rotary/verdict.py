@@ -79,11 +79,18 @@ class Residual(Record):
     def of(cls, positions: Integers, missed: RealRows, explained: Flags) -> Residual:
         """Return the residual of differences (n, pairs) at positions (n,)."""
         left = ~explained
-        at_end = positions.size, int(positions[-1])
         if not left.any():
-            worst = (-1.0, int(positions[0]), 0)
-            within = max(0.0, float(missed.max()))
-            return cls(0, left.size, worst, within, None, positions[:0], *at_end, left[0])
+            return cls(
+                0,
+                left.size,
+                (-1.0, int(positions[0]), 0),
+                max(0.0, float(missed.max())),
+                None,
+                positions[:0],
+                positions.size,
+                int(positions[-1]),
+                left[0],
+            )
         row, pair = divmod(int(np.argmax(left)), left.shape[1])
         errors = np.where(left, np.where(np.isnan(missed), np.inf, missed), -1.0)
         at, of = divmod(int(np.argmax(errors)), left.shape[1])
@@ -94,7 +101,8 @@ class Residual(Record):
             max(0.0, float(np.where(left, 0, missed).max())),
             (int(positions[row]), pair),
             positions[left.any(axis=1)],
-            *at_end,
+            positions.size,
+            int(positions[-1]),
             np.asarray(left.any(axis=0), bool),
         )
 
