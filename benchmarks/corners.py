@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 import posenc_cli as posenc
 from benchmarks.measuring import Goal, Measurement, Section, paired
 from benchmarks.posenc_tables import BASE, DIM, Work, engine
@@ -25,7 +27,10 @@ HOW = (
 NARROW = (2, 8, 16)
 HEADS = 8
 CHECK, IDENTIFY = "rope-check of tables", "identify"
+WRONG, SHUFFLED = "rope-check of tables with another base", "rope-check of shuffled tables"
+COMPARE, READ = "compare of different tables", "reading both tables"
 GOALS: dict[object, Goal] = {
+    COMPARE: Goal("at most", 6.0),  # both are read, and five passes stay in the cache
     CHECK: Goal("at most", 5.0),  # checking an entry may take 15 ns, where making one took 3
     (1 << 20, DIM): Goal("at most", 1.64),  # 0.35, 0.3 and 0.25 of what 0.2.0 took
     (1 << 17, DIM): Goal("at most", 2.46),
@@ -60,15 +65,30 @@ def _checks(rows: int, sizes: Sizes) -> Iterator[Measurement]:
     """Yield the time of checking a table, relative to computing that table."""
     tables = posenc.tables("rope", rows, dim=DIM, base=BASE)
     table = posenc.encode("rope", rows, dim=DIM, base=BASE)
+    others = posenc.tables("rope", rows, dim=DIM, base=BASE + 1)
+    order = np.random.default_rng(0).permutation(rows)
+    checked = {
+        CHECK: tables[:2],
+        WRONG: others[:2],
+        SHUFFLED: (tables[0][order], tables[1][order]),
+    }
     made = "generating the table"
     functions: dict[str, Callable[[], object]] = {
         made: partial(posenc.encode, "rope", rows, dim=DIM, base=BASE),
-        CHECK: partial(posenc.rope_check, "rope", tables=tables[:2], dim=DIM, base=BASE),
+        **{
+            name: partial(posenc.rope_check, "rope", tables=given, dim=DIM, base=BASE)
+            for name, given in checked.items()
+        },
         IDENTIFY: partial(posenc.identify, table),
     }
     times = paired(functions, repetitions=sizes.repetitions)
-    for name in (CHECK, IDENTIFY):
+    for name in (*checked, IDENTIFY):
         yield Measurement(name, made, times.ratio(name, made), goal=GOALS.get(name))
+    other = posenc.encode("rope", rows, dim=DIM, base=BASE + 1)
+    compared = partial(posenc.compare, table, other)
+    functions = {READ: lambda: (table.max(), other.max()), COMPARE: compared}
+    times = paired(functions, repetitions=sizes.repetitions)
+    yield Measurement(COMPARE, READ, times.ratio(COMPARE, READ), goal=GOALS[COMPARE])
 
 
 def _tables(rows: int, sizes: Sizes) -> Iterator[Measurement]:

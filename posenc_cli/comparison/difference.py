@@ -8,7 +8,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from posenc_cli.files.matrix import Matrix
     from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows
 
-_BLOCK_BYTES = 1 << 16
-"""Size of the arrays of one block. They stay in the cache, and malloc does not map fresh pages for
-them. Twice as many take four times as long."""
+_BLOCK_BYTES = 1 << 18
+"""Size of the arrays of one block, which stay in the cache."""
+_NEW_VALUES = 1 << 13
+"""Values of new arrays of float64: malloc maps fresh pages for twice as many, which takes four
+times as long."""
 _RELEASED = 1 << 18
 """Values after which the memory of a mapped file is released."""
 
@@ -87,6 +89,7 @@ class Difference:
     ``max_abs`` is the maximum absolute error of finite values. ``max_ulp`` is the largest
     difference in units in the last place of ``unit``, the coarser of the two formats. A unit is the
     step from the larger of two values to the next number towards zero, so neighbours differ by 1.
+    Next to 0, or across signs, units count all numbers, and ``max_ulp`` is infinite.
 
     Values are unmatched if one is NaN or infinite, and the other is not the same. ``unmatched``
     counts them. ``both_nan`` counts entries that are NaN in both arrays, which are equal.
@@ -106,6 +109,9 @@ class Difference:
     b: complex | None = None
     _place: int | None = None
     _compared: int = 0
+    _rooms: RealRows = field(
+        default_factory=lambda: np.empty((3, _BLOCK_BYTES // 4), np.float32), repr=False
+    )
 
     @property
     def all_nan(self) -> bool:
@@ -131,8 +137,8 @@ class Difference:
 
     @property
     def counts_units(self) -> bool:
-        """Whether ``max_ulp`` is meaningful: next to 0, or across signs, it counts all numbers."""
-        return self.max_ulp < 2.0 ** (self.unit.precision - 1)
+        """Whether ``max_ulp`` is meaningful."""
+        return self.max_ulp < math.inf
 
     @property
     def measured(self) -> int:
@@ -147,7 +153,9 @@ class Difference:
         """Compare the next entries, flat."""
         with np.errstate(all="ignore"):
             if not self._take_singles(left, right):
-                self._take_doubles(left, right, range(left.size))
+                for start in range(0, left.size, _NEW_VALUES):
+                    part = slice(start, start + _NEW_VALUES)
+                    self._take_doubles(left[part], right[part], range(left.size)[part])
         self._compared += left.size
 
     def _take_singles(self, left: NumberArray, right: NumberArray) -> bool:
@@ -160,17 +168,19 @@ class Difference:
         """
         if not left.dtype == right.dtype == np.float32 or self.unit not in (FLOAT32, BFLOAT16):
             return False
-        errors = left - right
+        errors, *rooms = self._rooms[:, : left.size]
+        np.subtract(left, right, out=errors)
         np.abs(errors, out=errors)
         largest = errors.max(initial=0)
         if not largest < np.inf:
             return False
         if not largest:
             return True
-        ulps = _scaled_errors(left, right, errors, self.unit)
-        most = ulps.max()
-        rounding = 1.0 if most < 1 else 1 + 2.0**-23
         self.differing += int(np.count_nonzero(errors.view(np.int32)))
+        counted = self.counts_units
+        ulps = _scaled_errors(left, right, errors, self.unit, rooms) if counted else errors
+        most = ulps.max()
+        rounding = 1.0 if counted and most < 1 else 1 + 2.0**-23
         if (
             rounding * float(largest) > self.max_abs
             or rounding * _in_ulps(most, self.unit) > self.max_ulp
@@ -201,8 +211,9 @@ class Difference:
         largest = int(np.argmax(sizes)) if left.size else 0
         if left.size and sizes[largest]:
             self.differing += int(np.count_nonzero(sizes != 0))
-            most = _scaled_errors(x, y, errors, self.unit).max()
-            self.max_ulp = max(self.max_ulp, _in_ulps(most, self.unit))
+            if self.counts_units:
+                most = _scaled_errors(x, y, errors, self.unit, (None, None)).max()
+                self.max_ulp = max(self.max_ulp, _in_ulps(most, self.unit))
             if sizes[largest] > self.max_abs:
                 self.max_abs = float(sizes[largest])
                 if not self.unmatched:
@@ -263,16 +274,18 @@ def shape_text(shape: tuple[int, ...]) -> str:
     return " × ".join(map(str, shape))
 
 
-def _scaled_errors(x: RealRows, y: RealRows, errors: RealRows, unit: DType) -> RealRows:
+def _scaled_errors(
+    x: RealRows, y: RealRows, errors: RealRows, unit: DType, rooms: Sequence[RealRows | None]
+) -> RealRows:
     """Return differences, divided by half the power of two below the larger value.
 
     Numbers just below a power of two are half as far apart as those above it. So the exponent is
-    that of the next number towards zero.
+    that of the next number towards zero. The result is in the first of two ``rooms``.
     """
     word, mantissa_bits, bias = _LAYOUTS[errors.itemsize]
     exponent_bits = (2 * bias + 1) << mantissa_bits
-    larger = np.abs(x)
-    np.maximum(larger, np.abs(y), out=larger)
+    larger: RealRows = np.abs(x, out=rooms[0])
+    np.maximum(larger, np.abs(y, out=rooms[1]), out=larger)
     bits = larger.view(word)
     bits -= 1
     bits &= exponent_bits  # alone they are the largest power of two that is not above it
@@ -284,7 +297,8 @@ def _scaled_errors(x: RealRows, y: RealRows, errors: RealRows, unit: DType) -> R
 
 def _in_ulps(scaled: Any, unit: DType) -> float:
     """Return a scaled difference in units in the last place of a format."""
-    return math.ldexp(float(scaled), unit.precision - 2)
+    units = math.ldexp(float(scaled), unit.precision - 2)
+    return units if units < 2.0 ** (unit.precision - 1) else math.inf
 
 
 def aligned_blocks(a: Operand, b: Operand) -> Iterator[tuple[NumberArray, NumberArray]]:

@@ -541,7 +541,7 @@ def _causes_of_changes(
         on_axes = sample.reference.coordinates is not None
         yield Explanation(Cause.POSITION_OFFSET, message, "" if on_axes else evidence)
     if isinstance(defect.moved, PositionMap):
-        yield _moved_cause(defect.moved, suspect)
+        yield _moved_cause(defect.moved, suspect, () if defect.rounds else residual.positions)
     yield from _rounding_causes(defect, suspect, residual)
 
 
@@ -584,14 +584,16 @@ def _rounding_causes(defect: Defect, suspect: Suspect, residual: Residual) -> It
         )
 
 
-def _moved_cause(moved: PositionMap, suspect: Suspect) -> Explanation:
+def _moved_cause(
+    moved: PositionMap, suspect: Suspect, unexplained: Integers | tuple[()]
+) -> Explanation:
     """Explain positions that are rotated as others: how many there are, and the first three.
 
     If the first of them follows exactly the rows of a function's first call, the evidence says so.
     """
     own = suspect.examination.subject.own.places.at(slice(None))
     rotated_as = moved.at(own)
-    changed = np.flatnonzero(rotated_as != own)
+    changed = np.flatnonzero((rotated_as != own) & ~np.isin(own, unexplained))
     others = own[changed]
     get = "gets" if others.size == 1 else "get"
     shown = ", ".join(f"{own[row]} as {rotated_as[row]}" for row in changed[:3])

@@ -99,22 +99,15 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     if shown_positions(suspect.sample)[1].mean() < ENOUGH:
         return
     last = int(np.abs(suspect.sample.positions).max())
-
-    def used(piece: Sample) -> Integers:
-        """Return the positions as which the rows of a piece are rotated."""
-        used = piece.positions.copy()
-        wrong = np.flatnonzero(~Defect().explained(piece).all(axis=1))
-        if wrong.size:
-            read, explained = shown_positions(piece.rows(wrong), last)
-            shown = explained.all(axis=1)
-            used[wrong[shown]] = read[shown]
-        return used
-
-    pieces = [(piece.positions, used(piece)) for piece in suspect.pieces()]
+    pieces = []
+    for piece in suspect.pieces():
+        pieces.append((piece.positions, _used_positions(piece, last)))
+        if (pieces[-1][1] < 0).any():
+            return  # positions are not negative
     own, read = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
     moved = own[own != read]
-    if not moved.size or (read < 0).any():
-        return  # positions are not negative
+    if not moved.size:
+        return
     order = np.argsort(own, kind="stable")
     message = (
         f"{moved.size} of {own.size} positions get the rotation of another position, first at "
@@ -122,6 +115,16 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     )
     lookup = PositionMap(message, lambda p: read[order[np.searchsorted(own, p, sorter=order)]])
     yield RotaryBug(Defect(moved=lookup))
+
+
+def _used_positions(piece: Sample, last: int) -> Integers:
+    """Return the positions up to ``last`` as which rows are rotated; -1 for wrong rows of none."""
+    used = piece.positions.copy()
+    wrong = np.flatnonzero(~Defect().explained(piece).all(axis=1))
+    if wrong.size:
+        read, explained = shown_positions(piece.rows(wrong), last)
+        used[wrong] = np.where(explained.all(axis=1), read, -1)
+    return used
 
 
 def unknown_cause(suspect: Suspect) -> Explanation:

@@ -371,7 +371,10 @@ class Sample(Record):
         if followed is None:
             followed = self.reference.angle_positions(self.positions)
         larger = max(1.0, self.amplitude / self.reference.scale)  # tolerances assume the scale
-        allowed = self.tolerance.cells(followed, frequencies) * larger
+        allowed = self.tolerance.cells(followed, frequencies)
         with np.errstate(invalid="ignore"):
-            missed = np.where(self.seen, np.abs(self.factors - predicted) + self.stray, 0.0)
+            allowed *= larger
+            missed: RealRows = np.abs(self.factors - predicted)
+            missed += self.stray
+            np.copyto(missed, 0.0, where=~self.seen)
             return missed, np.asarray((missed <= allowed) | ~self.seen)

@@ -79,6 +79,18 @@ class Residual(Record):
     def of(cls, positions: Integers, missed: RealRows, explained: Flags) -> Residual:
         """Return the residual of differences (n, pairs) at positions (n,)."""
         left = ~explained
+        if not left.any():
+            return cls(
+                0,
+                left.size,
+                (-1.0, int(positions[0]), 0),
+                max(0.0, float(missed.max())),
+                None,
+                positions[:0],
+                positions.size,
+                int(positions[-1]),
+                left[0],
+            )
         row, pair = divmod(int(np.argmax(left)), left.shape[1])
         errors = np.where(left, np.where(np.isnan(missed), np.inf, missed), -1.0)
         at, of = divmod(int(np.argmax(errors)), left.shape[1])
@@ -87,7 +99,7 @@ class Residual(Record):
             left.size,
             (float(errors[at, of]), int(positions[at]), of),
             max(0.0, float(np.where(left, 0, missed).max())),
-            (int(positions[row]), pair) if left[row, pair] else None,
+            (int(positions[row]), pair),
             positions[left.any(axis=1)],
             positions.size,
             int(positions[-1]),
