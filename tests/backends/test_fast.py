@@ -563,7 +563,7 @@ def test_what_does_not_fit_the_caches_passes_them_by(placed, dtype, monkeypatch)
 
 
 @every_kernel
-@pytest.mark.parametrize("placed", [halves, alternate, one_column])
+@pytest.mark.parametrize("placed", [halves, interleaved, one_column])
 @pytest.mark.parametrize("shift", [8, 16, 48])
 @pytest.mark.parametrize("rows", [1, 2, 17])  # of the first, at 0, the kernel computes nothing
 def test_rows_that_begin_within_a_line_leave_the_memory_beside_them_alone(
