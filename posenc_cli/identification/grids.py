@@ -526,8 +526,6 @@ def _measured_growth(
     None if rates follow another rule, or equal the scheme's.
     """
     known, ratios = _known_rates(bound, measured)
-    if np.bincount(bound.followed[known]).max(initial=0) < _MOVING:
-        return None  # some scale gives any single rate
     shares, errors = np.ones(len(places.grid)), np.zeros(len(places.grid))
     for axis, side in enumerate(places.grid):
         own = known & (bound.followed == axis)
