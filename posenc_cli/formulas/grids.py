@@ -6,7 +6,6 @@ comes first, where counting begins, and which frequencies each axis has.
 
 from __future__ import annotations
 
-from decimal import Decimal
 from itertools import accumulate
 from math import lcm, prod
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -139,7 +138,11 @@ def sinusoidal_nd(
             f"--set base_size {_text(base_size)}: "
             + ("normalize=true has its own" if normalize else f"grid={_text(grid)} has other axes")
         )
-    scales = _number_per_axis("interpolation_scale", interpolation_scale, grid)
+    scales = interpolation_scale or (1,)
+    if len(scales) not in (1, len(grid)):
+        raise InvalidInput(
+            f"--set interpolation_scale {as_text(scales)}: must be 1 number, or {len(grid)}"
+        )
     chosen = _SINUSOIDAL[convention]
     counts = chosen.counts(convention, dim, grid)
     first = origin or (chosen.origin,) * len(grid)
@@ -154,7 +157,7 @@ def sinusoidal_nd(
         ladder = 1 / base ** (xp.arange(0, pairs, 1) / steps)
         if base_size is not None:
             ladder = ladder * base_size[axis] / grid[axis]
-        scaled = ladder / xp.asarray(scales[axis])
+        scaled = ladder / xp.asarray(scales[axis % len(scales)])
         # DETR has the positions 1 … n end just below 2π.
         whole = 2_000_000 * xp.asarray(xp.pi) / (1_000_000 * grid[axis] + 1)
         return scaled * whole if normalize else scaled
@@ -276,8 +279,7 @@ _SINUSOIDAL = {
         "and have the same frequencies; dinov3: by 2π · c · θ_i, c is the center of a patch from "
         "−1 to 1; liere: by c · e^(−4i/(n − 1)), c from 0 (first patch) to 1 (last patch); "
         "eva-pixels: by c · π · (base/2)^(i/(n − 1)), c from −1 (first patch) to 1 (last patch); "
-        "lucidrains-pixel: by c · π · (1 + (base/2 − 1) · i/(n − 1)); ltx: by (2c − 1) · π/2 · "
-        "base^(i/(n − 1)), c is the index divided by interpolation_scale"
+        "lucidrains-pixel: by c · π · (1 + (base/2 − 1) · i/(n − 1))"
     ),
     convention=(
         "Most conventions order the axes as rows, columns. llama4 and moonvit (Kimi-VL's vision "
@@ -299,8 +301,6 @@ _SINUSOIDAL = {
         "liere and llama4, and the text of cogvideox and hunyuan-video. Rows are in row-major "
         "order, but Qwen2-VL itself orders its patches in 2 × 2 blocks. Gemma 4's image processor "
         "passes (x, y), so the first half of the pairs follows columns. Use order=wh for Gemma 4. "
-        "Use wan with layout=half and rope_scale for Cosmos, and moonvit with order=hw for Lumina. "
-        "ltx alternates frames, rows and columns. Remaining pairs come first and are constant. "
         "CogVideoX 1.0 scales other grid sizes to a crop of its trained grid (base_size=30x45), "
         "but CogVideoX 1.5 counts rows and columns. liere is LieRE's fixed form. LieRE's learned "
         "form with 2 × 2 generators is rope-mixed."
@@ -340,7 +340,6 @@ def rope_axial(
             "wan",
             "hunyuan-video",
             "cogvideox",
-            "ltx",
             "flux2",
             "hunyuan-image-3",
             "moonvit",
@@ -366,28 +365,10 @@ def rope_axial(
     base_size: Annotated[
         tuple[int, ...] | None,
         Param(
-            "rows x columns of the trained grid, to which eva and cogvideox scale the coordinates; "
-            "for dinov3, the divisors of patch centers [default: the grid]",
+            "rows x columns of the trained grid, to which eva and cogvideox scale the coordinates",
             minimum=1,
             maximum=LARGEST_POSITION,
             separator="x",
-        ),
-    ] = None,
-    interpolation_scale: Annotated[
-        tuple[float, ...] | None,
-        Param(
-            "divisor of the coordinates, one number or one per axis (Lumina's linear_factor)",
-            above=0,
-            maximum=1e9,
-        ),
-    ] = None,
-    rope_scale: Annotated[
-        tuple[float, ...] | None,
-        Param(
-            "factor s of each axis with d dimensions, as in Cosmos: its base is multiplied by "
-            "s^(d/(d − 2))",
-            above=0,
-            maximum=1e9,
         ),
     ] = None,
     origin: Annotated[
@@ -429,41 +410,29 @@ def rope_axial(
     followed = chosen.axes(convention, grid, order)
     counts = chosen.counts(convention, rotated // 2, followed, sections)
     ladder_base = chosen.base if base is None else base
-    scales = _number_per_axis("interpolation_scale", interpolation_scale, grid)
-    lines = chosen.lines(convention, grid, origin, base_size, scales)
-    sides = base_size if base_size and chosen.rule == "centres" else grid
-
-    growths = _number_per_axis("rope_scale", rope_scale, grid)
-    if rope_scale is not None and (min(counts) < 2 or ladder_base is None):
-        needed = "a base and at least 2 pairs per axis"
-        raise InvalidInput(f"--set rope_scale {as_text(rope_scale)}: needs {needed}")
-    # Minus the number of pairs to the end of the axis, and the axis, of each pair.
-    ends = [
-        (n - pairs, axis)
-        for axis, pairs in zip(followed, counts, strict=True)
-        for n in range(pairs)
-    ]
-    in_order = [*range(len(ends))]
-    if chosen.rule in _DEALT:
-        in_order.sort(key=lambda pair: ends[pair][0])
-
-    def of_axis(xp: Any, axis: int, pairs: int, place: int) -> Any:
-        grown = ladder_base
-        if growths[axis] != 1:
-            grown = ladder_base * xp.asarray([growths[axis]]) ** (xp.asarray([pairs]) / (pairs - 1))
-        own = chosen.frequencies(xp, pairs, grown, sides[axis], place, rest=pairs - counts[-1])
-        divisor = 1 if chosen.rule == "fractions" else scales[axis]  # its lines are divided
-        return own / lines[axis].parts / xp.asarray(divisor)
+    lines = chosen.lines(convention, grid, origin, base_size)
 
     def frequencies(xp: Any) -> Any:
-        numbered = enumerate(zip(followed, counts, strict=True))
-        ladders = [of_axis(xp, axis, pairs, place) for place, (axis, pairs) in numbered]
-        return xp.concat(ladders)[in_order]
+        if chosen.rule in _DEALT:
+            same = len(followed) if chosen.rule == "woven" else 1
+            return ladder(xp, rotated, ladder_base)[
+                [pair // same * same for pair in range(rotated // 2)]
+            ]
+        return xp.concat(
+            [
+                chosen.frequencies(xp, pairs, ladder_base, grid[axis], place) / lines[axis].parts
+                for place, (axis, pairs) in enumerate(zip(followed, counts, strict=True))
+            ]
+        )
 
-    of_pairs = [ends[pair][1] for pair in in_order]
+    of_pairs = (
+        [*followed] * counts[0]
+        if chosen.rule in _DEALT
+        else [axis for axis, pairs in zip(followed, counts, strict=True) for _ in range(pairs)]
+    )
     if axes is None:
         coordinates = _on_grid(grid, of_pairs, [(line.first, line.step) for line in lines])
-        parts = [chosen.parts(count) * line.parts for count, line in zip(sides, lines, strict=True)]
+        parts = [chosen.parts(count) * line.parts for count, line in zip(grid, lines, strict=True)]
         coordinates = replace(coordinates, parts=tuple(parts))
     else:
         coordinates = Coordinates(tuple(of_pairs), file=AxesFile(axes, len(grid)))
@@ -496,9 +465,6 @@ class _AxisRotation(Record):
       base.
     - ``octaves``, ``even``: coordinates go from −1 to 1, and frequencies from π to π · base/2,
       evenly in logarithms (``octaves``) or in themselves (``even``).
-    - ``fractions``: coordinates are 2c − 1 for a fraction c of a maximum size, and frequencies rise
-      from π/2 to π/2 · base. The pairs alternate between the axes, after those left over, which are
-      constant.
 
     ``shares`` are the shares of pairs for the frames, rows and columns of a video. The number of
     pairs must be a multiple of their sum; for thirds, frames get the remainder.
@@ -509,9 +475,9 @@ class _AxisRotation(Record):
     blocks: int = 1
     order: Literal["hw", "wh"] = "hw"
     origin: int = 0
-    rule: Literal[
-        "count", "turns", "dealt", "woven", "centres", "to-one", "octaves", "even", "fractions"
-    ] = "count"
+    rule: Literal["count", "turns", "dealt", "woven", "centres", "to-one", "octaves", "even"] = (
+        "count"
+    )
     shares: tuple[int, ...] = ()
     spread: bool = False
 
@@ -576,13 +542,12 @@ class _AxisRotation(Record):
         grid: tuple[int, ...],
         origin: tuple[int, ...] | None,
         base_size: tuple[int, ...] | None,
-        scales: tuple[float, ...],
     ) -> list[_AxisLine]:
         """Return the coordinates along each axis.
 
         Raises: InvalidInput if the model or the grid does not allow this origin or base_size.
         """
-        counted = self.rule in ("count", "turns", "dealt", "woven")
+        counted = self.rule in ("count", "turns", *_DEALT)
         if origin is not None and (not counted or len(origin) != len(grid)):
             raise InvalidInput(
                 f"--set origin {as_text(origin)}: "
@@ -591,52 +556,41 @@ class _AxisRotation(Record):
         if base_size is not None and self.spread and len(base_size) == len(grid):
             spread = zip(origin or (0,) * len(grid), base_size, grid, strict=True)
             return [_AxisLine(first * count, base, count) for first, base, count in spread]
-        if base_size is not None and self.rule == "centres" and len(base_size) == len(grid):
-            return [_AxisLine(1 - side, 2) for side in base_size]
         if base_size is not None:
             return [_AxisLine((origin or (0,))[0]), *_cropped(name, grid, base_size)]
-        first = origin or (self.origin,) * len(grid)
-        return [self._line(*of_axis) for of_axis in zip(grid, first, scales, strict=True)]
+        return [
+            self._line(count, self.origin if origin is None else origin[axis])
+            for axis, count in enumerate(grid)
+        ]
 
-    def _line(self, count: int, origin: int, scale: float) -> _AxisLine:
+    def _line(self, count: int, origin: int) -> _AxisLine:
         if self.rule in ("octaves", "even"):  # a single place is at the first end
             return _AxisLine(min(1 - count, -1), 2, max(count - 1, 1))
-        if self.rule == "fractions":
-            parts, whole = Decimal(str(scale)).as_integer_ratio()
-            return _AxisLine(-parts, 2 * whole, parts)
         return _AxisLine(1 - count, 2) if self.rule == "centres" else _AxisLine(origin)
 
     def parts(self, count: int) -> int:
         """Return the denominator of the model's own coordinates along an axis of ``count``."""
         return {"centres": count, "to-one": max(count - 1, 1)}.get(self.rule, 1)
 
-    def frequencies(
-        self, xp: Any, pairs: int, base: Any, count: int, place: int, *, rest: int
-    ) -> Any:
-        """Return the frequencies of an axis with ``count`` positions, at a place of the order.
-
-        ``rest`` are the pairs that it has more than others.
-        """
+    def frequencies(self, xp: Any, pairs: int, base: float | None, count: int, place: int) -> Any:
+        """Return the frequencies of an axis with ``count`` positions, at a place of the order."""
         steps = xp.arange(0, pairs) / max(pairs - 1, 1)
         if self.rule == "to-one":
             whole = xp.exp(xp.asarray([4.0])) if base is None else xp.asarray([base])
             return 1 / whole**steps / max(count - 1, 1)
         assert base is not None
-        if self.rule == "fractions":
-            rising = base ** (xp.arange(0, pairs - rest) / max(pairs - rest - 1, 1)) * xp.pi / 2
-            return xp.concat([0 * rising[[0] * rest], rising])
         if self.rule == "octaves":
             return (xp.asarray(base) / 2) ** steps * xp.pi
         if self.rule == "even":
             return ((xp.asarray(base) / 2 - 1) * steps + 1) * xp.pi
-        if self.rule in ("turns", "dealt"):
+        if self.rule == "turns":
             return 1 / base ** (xp.arange(2 * place, 4 * pairs, 4) / (4 * pairs))
         plain = ladder(xp, 2 * pairs, base)
         return plain * 2 * xp.pi / count if self.rule == "centres" else plain
 
 
 _THIRDS = (1, 1, 1)
-_DEALT = ("dealt", "woven", "fractions")
+_DEALT = ("dealt", "woven")
 """Rules by which the pairs alternate between the axes."""
 
 ROTARY_CONVENTIONS = {
@@ -654,7 +608,6 @@ ROTARY_CONVENTIONS = {
     "cogvideox": _AxisRotation(layout="interleaved", shares=(2, 3, 3)),
     "hunyuan-image-3": _AxisRotation(rule="dealt"),
     "moonvit": _AxisRotation(layout="interleaved", order="wh", rule="woven"),
-    "ltx": _AxisRotation(layout="interleaved", shares=_THIRDS, rule="fractions"),
     "flux2": _AxisRotation(base=2000.0, layout="interleaved", shares=(1, 1, 1, 1)),
 }
 
@@ -834,19 +787,6 @@ def _on_grid(
         at=at,
         capacity=grid_capacity(grid),
     )
-
-
-def _number_per_axis(
-    name: str, numbers: tuple[float, ...] | None, grid: Sequence[int]
-) -> tuple[float, ...]:
-    """Return one number per axis from one for all axes, one per axis, or None for 1.
-
-    Raises: InvalidInput for another number of numbers.
-    """
-    given = numbers or (1,)
-    if len(given) not in (1, len(grid)):
-        raise InvalidInput(f"--set {name} {as_text(given)}: must be 1 number, or {len(grid)}")
-    return tuple(given[axis % len(given)] for axis in range(len(grid)))
 
 
 def grid_capacity(grid: tuple[int, ...]) -> Capacity:

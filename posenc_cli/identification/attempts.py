@@ -362,7 +362,8 @@ def _attempt_all(
 def _sharpen(trials: list[Trial], evidence: Evidence) -> None:
     """Refine the parameters of the nearest trials, and of those with uncertain parameters."""
     # The nearest by ratio and by residual: perhaps a parameter lacks only a few digits.
-    near = (min(trials, key=attrgetter(way), default=None) for way in ("rank", "sample.residual"))
+    ways = ("rank", "sample.residual")
+    near = (min(trials, key=attrgetter(way), default=None) for way in ways)
     nearest = [id(trial) for trial in near]
     for index, trial in enumerate(trials):
         uncertain = trial.fits and trial.hypothesis.uncertainty
@@ -420,8 +421,8 @@ def sharpened(trial: Trial, evidence: Evidence) -> Trial:
     if not plain or right or far:
         return trial
     best = trial
-    # A partial rotation shows only whole pairs.
-    every = [n for n, v in hypothesis.given.items() if isinstance(v, float) and n != "partial"]
+    numbers_of = hypothesis.given.items()  # a partial rotation shows only whole pairs
+    every = [n for n, value in numbers_of if isinstance(value, float) and n != "partial"]
     for free in dict.fromkeys((tuple(hypothesis.uncertainty), tuple(every))):
         numbers, names = hypothesis, free
         with contextlib.suppress(InvalidInput):  # a number outside the bounds of a parameter

@@ -233,7 +233,8 @@ def profiles_of(evidence: Evidence) -> list[BiasProfile]:
 def _first_key(values: RealRows) -> int:
     """Return the first key if scores (heads, keys) are multiples of the key, else 0."""
     slopes = (values[:, -1] - values[:, 0]) / (values.shape[1] - 1)
-    first = float(median(values[:, 0] / slopes))
+    with np.errstate(all="ignore"):
+        first = float(median(values[:, 0] / slopes))
     return round(first) if 0 < first < LARGEST_POSITION else 0
 
 
@@ -259,7 +260,8 @@ def profile_of(
             return None
         ways = [np.arange(queries)]
     profiles = (_profile_of_rows(cube, rows, evidence, by, number) for rows in ways)
-    return next(filter(None, profiles), None)
+    found = next(filter(None, profiles), None)
+    return found and replace(found, single=single)
 
 
 def _query_rows(queries: int) -> list[Integers]:
@@ -290,8 +292,7 @@ def _profile_of_rows(
     size = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 0.0
     if not scatter <= 4 * evidence.rounding * size:
         return None
-    single = len(evidence.shape) == 2
-    return BiasProfile(by, indices, values, keys, queries, single, scatter, causal, number)
+    return BiasProfile(by, indices, values, keys, queries, False, scatter, causal, number)
 
 
 def _indices(by: str, offsets: Integers, number: PairNumber | None = None) -> Integers:

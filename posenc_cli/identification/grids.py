@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import math
 from functools import lru_cache
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -47,7 +46,7 @@ from posenc_cli.inference.trial import Hypothesis
 from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from posenc_cli.formulas.declare import Content, Rotation, Scheme
     from posenc_cli.inference.evidence import Evidence
@@ -93,13 +92,10 @@ _OPTION, _BASE, _SECTIONS, _SCALE, _ORIGIN, _FIT = 0.1, 0.2, 0.3, 0.4, 0.4, 1.0
 
 Grids are rarer than one axis, and each of these is rarer still.
 """
-_NEWTON, _MOVED = 8, 1e-9
-"""Further steps of Newton's method to the logarithm of a base, and a step that ends it."""
-_IMAGE_BASES = (256.0,)
-"""Bases of images to try beside those of texts: ``max_freq`` in rotary-embedding-torch's README.
-"""
-_VIDEO = 3
-"""Axes of a video: frames, rows and columns."""
+_AXES_OF_VIDEO = 3
+"""Frames, rows and columns."""
+_WHOLE_SCALES = 17
+"""Scales to try as divisors of base sides; larger ones give the same coordinates."""
 _FEW_DIGITS = 6
 """Most digits of a scale that somebody wrote."""
 _FARTHEST, _TOLD = 1 << 10, 8
@@ -113,7 +109,8 @@ def grid_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     cells = sum(array.size for array in evidence.arrays)
     if not 4 <= evidence.count <= MOST_PLACES or cells > _MOST_CELLS or evidence.only is not None:
         return
-    few = replace(evidence, only=spread(evidence.count, _FEW))
+    few_rows = spread(evidence.count, _FEW)
+    few = replace(evidence, only=few_rows)
     whole = replace(evidence, only=np.arange(evidence.count))
     rounding = 2 * evidence.rounding
     functions = all(np.abs(sample).max() <= 1 + _MISFIT for sample in few.sample)
@@ -123,9 +120,8 @@ def grid_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         if view.growth is None:
             seen = list(_grids(view, 3e-5 + 4 * rounding))
             for places in seen:
-                yield from sorted(
-                    _hypotheses_on_grid(view, evidence, places, rounding), key=attrgetter("cost")
-                )
+                found = _hypotheses_on_grid(view, evidence, places, rounding)
+                yield from sorted(found, key=lambda hypothesis: hypothesis.cost)
             if view.kind == "rotary" and all(len(places.grid) == 1 for places in seen):
                 yield from _mixed_hypotheses(view, evidence, rounding)
 
@@ -390,21 +386,22 @@ def _follows_axes(bound: _GridScheme, places: _GridPlaces) -> bool:
 
 def _sections(places: _GridPlaces) -> tuple[int, ...] | None:
     """Return how many pairs each axis has, found from the first pair that follows it."""
-    starts = [0]
-    for axis in range(1, len(places.grid)):
+    starts, after = [], 0
+    for axis in range(len(places.grid)):
         own = np.flatnonzero(places.followed == axis)
-        starts.append(int(own[0]) if own.size else starts[-1] + 1)
+        starts.append(int(own[0]) if own.size and axis else after)
+        after = starts[-1] + 1
     shares = np.diff([*starts, places.followed.size])
-    return tuple(shares.tolist()) if (shares > 0).all() else None
+    return tuple(shares.tolist()) if starts[0] == 0 and (shares > 0).all() else None
 
 
 def _fitted_schemes(
     plain: _GridScheme, places: _GridPlaces, measured: _GridRates, view: View, limit: float
 ) -> Iterator[_GridScheme]:
     """Yield a scheme with base, scale and origin that fit a view, until a base fits tightly."""
-    bases = (_with_bases, _with_base_per_axis) if "base" in plain.scheme.parameters else ()
+    bases = _with_bases(plain, measured) if "base" in plain.scheme.parameters else iter(())
     tight = False
-    for based in itertools.chain((plain,), *(found(plain, measured) for found in bases)):
+    for based in itertools.chain((plain,), bases):
         for spaced in (based, *_with_scales(based, places, measured)):
             for shifted in (spaced, *_with_origins(spaced, places, measured)):
                 if _fits(view, shifted, limit):
@@ -419,8 +416,9 @@ def _known_rates(bound: _GridScheme, measured: _GridRates) -> tuple[Flags, Reals
 
     Along each axis these are the lowest-frequency pairs, as long as rates rise with the scheme's.
     """
-    known = (np.abs(measured.rates) > 4 * measured.errors) & (bound.rates > 0)
-    ratios = np.log(np.abs(measured.rates) / bound.rates)
+    with np.errstate(all="ignore"):
+        known = (np.abs(measured.rates) > 4 * measured.errors) & (bound.rates > 0)
+        ratios = np.log(np.abs(measured.rates) / bound.rates)
     for axis in set(bound.followed.tolist()):
         own = np.flatnonzero(known & (bound.followed == axis))
         own = own[np.argsort(bound.rates[own], kind="stable")]
@@ -432,13 +430,13 @@ def _known_rates(bound: _GridScheme, measured: _GridRates) -> tuple[Flags, Reals
 
 def _with_bases(plain: _GridScheme, measured: _GridRates) -> Iterator[_GridScheme]:
     """Yield a scheme with the bases that the rates show, or all common ones if they show none."""
-    base = plain.scheme.bind(plain.given).params["base"]
+    base = plain.given.get("base", plain.scheme.bind(plain.given).params["base"])
     # A convention without a default base can be solved from any.
     solved = _solved_base(plain, float(base or KNOWN_BASES[0]), measured)
     if solved is None:
         return
     if math.isinf(solved[1]):
-        numbers = [(known, _BASE, 0.0) for known in (*KNOWN_BASES, *_IMAGE_BASES)]
+        numbers = [(known, _BASE, 0.0) for known in KNOWN_BASES]
     else:
         number, error = solved
         near = [b for b in KNOWN_BASES if abs(b - number) <= 2 * error + 1e-4 * number]
@@ -452,20 +450,20 @@ def _with_bases(plain: _GridScheme, measured: _GridRates) -> Iterator[_GridSchem
 
 
 def _solved_base(
-    plain: _GridScheme, base: float, measured: _GridRates, tries: int = _NEWTON
+    plain: _GridScheme, base: float, measured: _GridRates
 ) -> tuple[float, float] | None:
     """Return the base whose rates along each axis are one multiple of a scheme's, and its error.
 
     The error is infinite if the rates show no base. None if they follow another rule. Logarithms of
-    rates are linear in ln base, so the scheme at two bases gives the solution; those of
-    lucidrains-pixel are not, and take more steps.
+    rates are linear in ln base, so the scheme at two bases gives the solution.
     """
     own, beside = (plain.changed(0, base=b) for b in (base, base * math.e))
     if own is None or beside is None:
         return None
     known, gaps = _known_rates(own, measured)
-    slopes = np.log(beside.frequencies / own.frequencies)
-    weights = np.where(known, measured.rates / measured.errors, 0) ** 2
+    with np.errstate(all="ignore"):
+        slopes = np.log(beside.frequencies / own.frequencies)
+        weights = np.where(known, measured.rates / measured.errors, 0) ** 2
     gaps, slopes = np.where(known, gaps, 0), np.where(known, slopes, 0)
     for axis in set(own.followed.tolist()):
         of_axis = own.followed == axis
@@ -477,43 +475,31 @@ def _solved_base(
         return base, math.inf
     step = float(weights @ (slopes * gaps)) / power
     residuals = np.abs(gaps - step * slopes) * np.sqrt(weights)
-    if not 0 < math.log(base) + step < STEEPEST:
-        return None
-    solved = base * math.exp(step)
-    if tries and abs(step) > _MOVED:
-        return _solved_base(plain, solved, measured, tries - 1)
-    if residuals.max() > _LADDER:
+    if not 0 < math.log(base) + step < STEEPEST or residuals.max() > _LADDER:
         return None
     error, count = 1 / math.sqrt(power), np.count_nonzero(weights)
     if count >= MANY:  # enough rates to measure their scatter
         error *= SURE * math.sqrt(float(residuals @ residuals) / (count - 1))
+    solved = base * math.exp(step)
     return solved, solved * (error + DOUBLE)
-
-
-def _with_base_per_axis(plain: _GridScheme, measured: _GridRates) -> Iterator[_GridScheme]:
-    """Yield a scheme whose axes have different bases, as in Cosmos."""
-    base = plain.scheme.bind(plain.given).params["base"] or KNOWN_BASES[0]
-    scales = []
-    for axis in range(int(plain.followed.max()) + 1):
-        own = plain.followed == axis
-        of_axis = replace(measured, errors=np.where(own, measured.errors, np.inf))
-        number, error = _solved_base(plain, base, of_axis) or (base, math.inf)
-        scale = (number / base) ** (1 - 1 / np.count_nonzero(own))
-        scales.append(snap(scale, scale * error / number))
-    if (found := plain.changed(_SCALE, rope_scale=tuple(scales))) is not None:
-        yield found
 
 
 def _with_scales(
     bound: _GridScheme, places: _GridPlaces, measured: _GridRates
 ) -> Iterator[_GridScheme]:
     """Yield a scheme with coordinates scaled along each axis to give the measured rates."""
+    names = {"base_size", "interpolation_scale"} & {*bound.scheme.parameters}
+    if not names:
+        return
     grown = _measured_growth(bound, places, measured)
     if grown is None:
         return
     shares, errors = grown
-    crops = _cropped_sides(bound, places, shares, measured) if len(shares) == _VIDEO else ()
-    for given in itertools.chain(_scale_parameters(places, shares, errors), crops):
+    ways = [*_scale_parameters(places, shares, errors, names)]
+    if len(shares) == _AXES_OF_VIDEO:
+        crops = _cropped_sides(bound, places, shares, measured)
+        ways += [{"base_size": _sides_text(sides)} for sides in crops]
+    for given in ways:
         if (found := bound.changed(_SCALE, **given)) is not None:
             yield found
 
@@ -541,30 +527,32 @@ def _measured_growth(
 
 
 def _scale_parameters(
-    places: _GridPlaces, shares: Reals, errors: Reals
+    places: _GridPlaces, shares: Reals, errors: Reals, names: set[str]
 ) -> Iterator[dict[str, Any]]:
     """Yield parameters with which coordinates grow by ``shares`` of 1 from place to place."""
-    grid = np.array(places.grid)
-    for sides in (shares * grid, grid / shares):  # DINOv3 divides by them, others multiply
-        whole = np.round(sides).astype(np.int64)
-        if (np.abs(sides - whole) <= errors * sides).all():
-            yield {"base_size": tuple(whole.tolist())}
-    exact = zip((1 / shares).tolist(), errors, strict=True)
-    found = [_written_number(scale, scale * error) for scale, error in exact]
-    scales = [number for number, _ in found]
-    if max(digits for _, digits in found) <= _FEW_DIGITS:
-        yield {"interpolation_scale": tuple(scales[:1] if len(set(scales)) == 1 else scales)}
+    sides = shares * np.array(places.grid)
+    if "base_size" in names and (np.abs(sides - np.round(sides)) <= errors * sides).all():
+        yield {"base_size": _sides_text(np.round(sides))}
+    if "interpolation_scale" in names:
+        for whole in range(2, _WHOLE_SCALES) if "base_size" in names else ():
+            spread = whole * sides
+            if (np.abs(spread - np.round(spread)) <= errors * spread).all():
+                yield {"base_size": _sides_text(np.round(spread)), "interpolation_scale": (whole,)}
+                break
+        exact = zip((1 / shares).tolist(), errors, strict=True)
+        scales = [snap(scale, scale * error) for scale, error in exact]
+        one = scales[:1] if len(set(scales)) == 1 else scales
+        if max(map(digit_count, scales)) <= _FEW_DIGITS:
+            yield {"interpolation_scale": tuple(one)}
 
 
-def _written_number(value: float, error: float) -> tuple[float, int]:
-    """Return the number that people write within an error of a value, and its digits."""
-    short = snap(value, error)
-    return next(written_numbers(value, error), (short, digit_count(short)))
+def _sides_text(sides: Iterable[float]) -> str:
+    return as_text(tuple(int(side) for side in sides), separator="x")
 
 
 def _cropped_sides(
     bound: _GridScheme, places: _GridPlaces, shares: Reals, measured: _GridRates
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[tuple[int, ...]]:
     """Yield base sizes whose crop spreads rows and columns like this; it spans one whole side."""
     ways = []
     first = _first_places(bound, places, measured)
@@ -572,7 +560,7 @@ def _cropped_sides(
         end = (start + share * (side - 1)) * side / max(side - 1, 1)
         whole = round(end - start) + 2 * round(start)  # as much is cut off at the end, or one more
         ways.append([whole + more for more in (0, 1, -1) if whole + more > 0])
-    yield from ({"base_size": sides} for sides in itertools.product(*ways))
+    yield from itertools.product(*ways)
 
 
 def _first_places(bound: _GridScheme, places: _GridPlaces, measured: _GridRates) -> Reals:
@@ -593,13 +581,15 @@ def _with_origins(
     bound: _GridScheme, places: _GridPlaces, measured: _GridRates
 ) -> Iterator[_GridScheme]:
     """Yield a scheme with the origin that the phases of the first place give."""
+    if "origin" not in bound.scheme.parameters:
+        return
     distance = np.abs(
         measured.seen(np.exp(1j * bound.rates)) - measured.seen(np.exp(1j * measured.rates))
     )
-    known = (places.followed >= 0) & np.isfinite(measured.errors)
+    distance = np.where((places.followed >= 0) & np.isfinite(measured.errors), distance, 0)
     first = measured.seen(np.exp(1j * bound.at(np.zeros(1, np.int64))[0] * bound.frequencies))
     elsewhere = np.abs(first - measured.first) > _MISFIT
-    if elsewhere.any() and (distance <= _LADDER * measured.errors + _MISFIT)[known].all():
+    if elsewhere.any() and (distance <= _LADDER * measured.errors + _MISFIT).all():
         first = _first_places(bound, places, measured).astype(int).tolist()
         # A cosine at one place does not show the sign of the coordinate.
         for origin in dict.fromkeys(itertools.product(*((side, -side) for side in first))):
@@ -665,7 +655,8 @@ def _drawn_bases(view: View, cos: float, limit: float) -> list[float]:
     other = np.sqrt(1 - own**2)  # the function that a view of only cosines or sines lacks
     points = {"cos": own + 1j * other, "sin": other + 1j * own}.get(view.function, cells)
     steep = other if view.function else np.ones(cells.size)
-    return bases_of_pairs(np.abs(np.angle(points) / cos), limit / np.abs(steep * cos))
+    with np.errstate(all="ignore"):
+        return bases_of_pairs(np.abs(np.angle(points) / cos), limit / np.abs(steep * cos))
 
 
 def parts_of_rows(evidence: Evidence) -> Iterator[Evidence]:

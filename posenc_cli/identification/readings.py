@@ -292,10 +292,11 @@ def bases_of_pairs(rates: Reals, errors: Reals) -> list[float]:
 
     A rate that is no number, or whose error is not finite, does not count.
     """
-    shares = np.arange(1, rates.size + 1) / (rates.size + 1)
-    weights = np.nan_to_num((shares * rates / errors) ** 2)
-    total = weights.sum()
-    mean = float(weights @ np.nan_to_num(-np.log(rates) / shares) / total)
+    with np.errstate(all="ignore"):
+        shares = np.arange(1, rates.size + 1) / (rates.size + 1)
+        weights = np.nan_to_num((shares * rates / errors) ** 2)
+        total = weights.sum()
+        mean = float(weights @ np.nan_to_num(-np.log(rates) / shares) / total)
     if not 0 < mean < STEEPEST:
         return []
     base = math.exp(mean)

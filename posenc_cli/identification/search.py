@@ -174,9 +174,10 @@ class Identification(Record):
         if best is None or best.census is None:
             return "no known encoding"
         multiplied = [] if best.multiplied == 1 else [f"multiplied by {best.multiplied:.9g}"]
-        but = "" if best.fits else f", misfits: {best.census.misfits}"
-        shown = {name: value for name, value in self.settings.items() if value}
-        texts = [f"{name} {value}" for name, value in shown.items() if name != "scheme"]
+        misfits = best.census.misfits
+        but = "" if best.fits else f", misfits: {misfits}"
+        shown_settings = self.settings.items()
+        texts = [f"{name} {value}" for name, value in shown_settings if name != "scheme" and value]
         name = ", ".join([best.scheme, *texts, *best.forms, *multiplied])
         compared = f"all {best.compared} rows compared{but}"
         others_that_fit = [c.scheme for c in self.candidates if c.fits and c.bits == best.bits]

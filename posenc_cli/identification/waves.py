@@ -510,10 +510,12 @@ def _multiplied_proposals(
         found = True
         yield proposal, 1.0
     if not found and (by_steps := _in_positions(rates)) is not None:
-        yield from ((each, 1.0) for each in rotary_proposals(by_steps, amplitude, precise=precise))
+        for proposal in rotary_proposals(by_steps, amplitude, precise=precise):
+            yield proposal, 1.0
     if amplitude is not None and abs(amplitude - 1) > 3 * precise:
         multiplier = _multiplier(view, evidence)
-        yield from ((each, multiplier) for each in rotary_proposals(rates, 1.0, precise=precise))
+        for proposal in rotary_proposals(rates, 1.0, precise=precise):
+            yield proposal, multiplier
 
 
 def _rotary_hypothesis(

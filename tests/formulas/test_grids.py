@@ -17,7 +17,7 @@ CONVENTIONS = [
     if convention != "cogvideox"  # three axes
 ]
 VIDEO = ("wan", "hunyuan-video", "cogvideox")
-BY_RULE = ("eva", "eva-pixels", "lucidrains-pixel", "ltx", "flux2", "hunyuan-image-3", "moonvit")
+BY_RULE = ("eva", "eva-pixels", "lucidrains-pixel", "flux2", "hunyuan-image-3", "moonvit")
 """Those that tests/identification/library_tables.py has by their libraries' rules."""
 MODELS = [
     model

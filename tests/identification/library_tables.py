@@ -123,40 +123,6 @@ def lucidrains_pixel_line(count, dim, largest=10):
     return single(twice(np.multiply.outer(np.linspace(-1, 1, count), bands)))
 
 
-def ltx(dim, grid, patches=None, sizes=(20, 2048, 2048)):
-    """diffusers' LTXVideoRotaryPosEmbed: fractions of a size; frames, rows, columns alternate."""
-    where = np.stack(places(*grid), -1)  # (places, axes)
-    if patches:
-        where = where * np.array(patches) / np.array(sizes)
-    rising = 1e4 ** np.linspace(0, 1, dim // 6) * np.pi / 2
-    angles = (2 * where[:, None] - 1) * rising[:, None]  # (places, frequencies, axes)
-    angles = np.pad(angles.reshape(len(where), -1), [(0, 0), (dim % 6 // 2, 0)])
-    return single(np.cos(twice(angles)), np.sin(twice(angles)))
-
-
-def cosmos(dim, grid, scales=(2.0, 1.0, 1.0), step=1.0):
-    """diffusers' CosmosRotaryPosEmbed: each axis has its own base; frames step by 24/fps."""
-    side = dim // 6 * 2
-    axes = zip(places(*grid), (dim - 2 * side, side, side), scales, (step, 1, 1), strict=True)
-    parts = [axis[:, None] * s * ladder(n // 2, 1e4 * k ** (n / (n - 2))) for axis, n, k, s in axes]
-    angles = np.tile(np.concatenate(parts, 1), 2)
-    return single(np.cos(angles), np.sin(angles))
-
-
-def lumina(rows, columns, dim, linear_factor):
-    """diffusers' get_2d_rotary_pos_embed_lumina: rows and columns alternate."""
-    where = np.stack(places(rows, columns), 1) / linear_factor
-    angles = np.multiply.outer(where, ladder(dim // 4)).transpose(0, 2, 1)
-    return (np.exp(1j * angles.reshape(rows * columns, -1)).astype(np.complex64),)
-
-
-def dinov3(rows, columns, dim, divisor):
-    """timm's RotaryEmbeddingDinoV3, normalize_coords "max" or "min": all sines, then cosines."""
-    axes = (2 * (axis + 0.5) / divisor - 1 for axis in places(rows, columns))
-    angles = np.tile(2 * np.pi * angles_of(axes, [dim // 4] * 2, 100.0), 2)
-    return single(np.concatenate([np.sin(angles), np.cos(angles)], axis=1))
-
-
 def lucidrains_axial(rows, columns, dim):
     """The same for language: indices, a ladder of 10000 for each axis."""
     angles = twice(angles_of(places(rows, columns), [dim // 2] * 2, 10_000.0))
@@ -282,28 +248,6 @@ TABLES = {
     "build_fourier_pos_embed": (fourier(14, 14, 16), "rope-axial", {"grid": (14, 14)}),
     "get_axial_freqs, pixel": (lucidrains_pixel(8, 8, 32), "rope-axial", {"grid": (8, 8)}),
     "get_axial_freqs, lang": (lucidrains_axial(8, 12, 32), "rope-axial", {"convention": "eva"}),
-    "get_axial_freqs, pixel 256": (
-        lucidrains_pixel(16, 16, 32, 256), "rope-axial", {"base": 256.0},
-    ),
-    "get_axial_freqs, pixel 64": (lucidrains_pixel(16, 12, 32, 64), "rope-axial", {"base": 64.0}),
-    "LTX-Video": (ltx(64, (3, 4, 6)), "rope-axial", {"convention": "ltx"}),
-    "LTX-Video at 25 frames per second": (
-        ltx(96, (5, 8, 12), (8 / 25, 32, 32)),
-        "rope-axial",
-        {"convention": "ltx", "interpolation_scale": (62.5, 64.0, 64.0)},
-    ),
-    "Cosmos": (cosmos(128, (4, 6, 8)), "rope-axial", {"rope_scale": (2.0, 1.0, 1.0)}),
-    "Cosmos at 36 frames per second": (
-        cosmos(128, (4, 6, 8), (1.0, 3.0, 3.0), 2 / 3),
-        "rope-axial",
-        {"rope_scale": (1.0, 3.0, 3.0), "interpolation_scale": (1.5, 1.0, 1.0)},
-    ),
-    "Cosmos at 16 frames per second": (
-        cosmos(128, (4, 6, 8), step=1.5), "rope-axial", {"interpolation_scale": (2 / 3, 1.0, 1.0)},
-    ),
-    "Lumina": (lumina(8, 12, 64, 4.0), "rope-axial", {"interpolation_scale": (4.0,)}),
-    "DINOv3, by the longer side": (dinov3(8, 12, 64, 12), "rope-axial", {"base_size": (12, 12)}),
-    "DINOv3, by the shorter side": (dinov3(12, 9, 64, 9), "rope-axial", {"base_size": (9, 9)}),
     "freqs_for pixel": (lucidrains_pixel_line(32, 32), "rope-axial", {}),
     "SD3, cropped": (
         sd3_cropped(64, 32, 96, 64), "sinusoidal-nd", {"grid": (32, 32), "origin": (32, 32)},
