@@ -170,8 +170,9 @@ def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters
             given: dict[str, Any] = {**dict(zip(names, arguments, strict=False)), **named}
             for name in kinds.keys() & given.keys():
                 fits, words = kinds[name]
-                if not fits(given[name]):
-                    raise ArgumentError(f"{name} {_value_text(given[name])}: must be {words}")
+                if not fits(value := given[name]):
+                    shown = "" if isinstance(value, list | tuple) else f" {_value_text(value)}"
+                    raise ArgumentError(f"{name}{shown}: must be {words}")
             plain: Any = {
                 name: argument if name == "out" else _unlabelled(argument)
                 for name, argument in named.items()

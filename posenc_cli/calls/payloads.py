@@ -259,7 +259,9 @@ _VALUES: dict[str, Callable[[_CallArguments, Argument], Any]] = {
     "heads": lambda call, _: call.heads(0),
     "key_heads": lambda call, _: call.heads(-1),
     "dim": lambda call, _: (
-        call.form.columns if call.form.axes == "bnf" else role_settings(call.reference)["dim"]
+        call.form.columns
+        if call.form.axes == "bnf" or call.form.parameter_of("share")
+        else role_settings(call.reference)["dim"]
     ),
     "share": lambda call, _: 2 * call.reference.pairs / call.form.columns,
     "base": lambda call, _: role_settings(call.reference)["base"],

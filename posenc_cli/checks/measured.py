@@ -136,7 +136,8 @@ def position_changes(e: Expected) -> Iterator[Change]:
         yield moved_positions("positions are truncated to integers", np.trunc, e.parts)
         return
     yield from _evenly_spaced(expected, found, row, e.parts)
-    rule = position_rule(expected, found) if complete else None
+    order = np.argsort(expected, kind="stable")
+    rule = position_rule(expected[order], found[order]) if complete else None
     if rule is not None:
         yield moved_positions(rule.message, rule.at, e.parts)
 

@@ -125,8 +125,8 @@ _RULES: dict[str, tuple[str, Callable[..., NumberArray]]] = {
         lambda p, last, shift, **_: np.minimum(p + shift, last),
     ),
     "buffer": (
-        "{shifted}positions restart every {period}: a buffer or chunk of that length",
-        lambda p, period, shift, **_: p % period + shift,
+        "{rested}positions restart every {period}: a buffer or chunk of that length",
+        lambda p, period, rest, **_: p % period + rest,
     ),
     "padding": (
         "{beginning} treated as {first:.12g}{later}",
@@ -144,7 +144,7 @@ _RULES: dict[str, tuple[str, Callable[..., NumberArray]]] = {
         lambda p, starts, **_: p - np.array(starts)[np.searchsorted(starts[1:], p, side="right")],
     ),
     "shifted": (
-        "{shifted}positions from {start:.12g} on are shifted by {by:+.12g}",
+        "{moved}",
         lambda p, start, shift, by, **_: p + np.where(p < start, shift, by),
     ),
 }
@@ -157,18 +157,28 @@ _MOST_LISTED = 4
 def _map_of(name: str, *, begin: float = 0, **given: Any) -> PositionMap:
     """Return a rule with its numbers, for positions from ``begin`` on."""
     message, at = _RULES[name]
-    numbers = {"shift": 0, "by": 0, "until": 1, "starts": (0,), **given}
+    numbers = {"shift": 0, "rest": 0, "by": 0, "until": 1, "starts": (0,), **given}
     shift, by, until, starts = (numbers[name] for name in ("shift", "by", "until", "starts"))
     beginning = f"the first {until:.12g} positions are" if until > 1 else "position 0 is"
     if begin:
         ends = f"{begin:.12g}–{until - 1:.12g}"
         beginning = f"positions {ends} are" if until > begin + 1 else f"position {begin:.12g} is"
     later = f", and later ones are shifted by {by:+.12g}" if by else ""
-    padding = ", as with left padding" if until == -by and not begin else ""
+    padding = ", as with left padding" if until == -by and not begin and until > 1 else ""
     listed = ", ".join(f"{start:.12g}" for start in starts[1 : _MOST_LISTED + 1])
     more = f" … ({len(starts) - 1} times)" if len(starts) > _MOST_LISTED + 1 else ""
+    shifted, rested = (
+        f"positions are shifted by {number:+.12g}, and " if number else ""
+        for number in (shift, numbers["rest"])
+    )
+    start = numbers.get("start", 0)
+    moved = f"{shifted}positions from {start:.12g} on are shifted by {by:+.12g}"
+    if not by:
+        moved = f"positions before {start:.12g} are shifted by {shift:+.12g}"
     texts = {
-        "shifted": f"positions are shifted by {shift:+.12g}, and " if shift else "",
+        "shifted": shifted,
+        "rested": rested,
+        "moved": moved,
         "beginning": beginning,
         "later": f"{later}{padding}",
         "restarts": f"{listed}{more}",
@@ -189,7 +199,9 @@ def position_rule(positions: NumberArray, read: NumberArray) -> PositionMap | No
     if repeats and positions[repeats - 1] <= lag <= until:
         until = lag  # between two rows of a sample
     resets = np.flatnonzero(np.diff(read) <= 0) + 1
+    period = max(int(np.gcd.reduce((shifts - shifts[0]).astype(np.int64))), 1)
     numbers = {
+        "rest": read[0] - positions[0] % period,
         "begin": positions[0],
         "first": read[0],
         "last": read[-1],
@@ -197,7 +209,7 @@ def position_rule(positions: NumberArray, read: NumberArray) -> PositionMap | No
         "by": shifts[-1],
         "start": positions[int(np.argmax(shifts != shifts[0]))],
         "until": until,
-        "period": max(int(np.gcd.reduce((shifts - shifts[0]).astype(np.int64))), 1),
+        "period": period,
         "starts": (0, *(-shifts[resets]).tolist()),
     }
     rules = (_map_of(name, **numbers) for name in _RULES)

@@ -175,7 +175,7 @@ def test_parameters_replace_those_of_a_config():
         (lambda: posenc.apply(np.ones((0, 8)), "rope"), "x holds no numbers"),
         (lambda: posenc.inspect("rope", 4, require=None), "require None: must be a string or a"),
         (lambda: posenc.inspect("rope", 4, require=3), "require 3: must be a string or a list"),
-        (lambda: posenc.inspect("rope", 4, require=[None]), "require a list: must be a string or"),
+        (lambda: posenc.inspect("rope", 4, require=[None]), "require: must be a string or a list"),
         (lambda: posenc.inspect("rope", 4, require=np.array(3.0)), "require a numpy.ndarray: must"),
         (lambda: posenc.similarity("rope", 4, content=3), "content 3: must be a string or a list"),
         (lambda: posenc.identify(ARRAY, schemes=3), "schemes 3: must be a list of names"),

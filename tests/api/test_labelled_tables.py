@@ -110,7 +110,7 @@ def test_a_labelled_table_is_not_filled(dtype):
 
 
 def test_schemes_to_try_are_names():
-    with pytest.raises(ValueError, match="^schemes a list: must be a list of names"):
+    with pytest.raises(ValueError, match="^schemes: must be a list of names"):
         posenc.identify(ROWS, schemes=[lambda positions: positions])
 
 

@@ -140,6 +140,7 @@ RIGHT = {
         "positions, q, k",
         "Share(head_dim=32, rotary_pct=0.5, base=10000)",
     ),
+    "share_of_head": ((*HALF, "--set", "partial=0.5"), "positions, dim, share", ""),
     "left_in_place": ((*HALF, "--in-place"), "x, positions", "left in place"),
 }
 

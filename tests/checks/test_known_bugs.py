@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import posenc_cli as posenc
 from posenc_cli.checks.known_bugs.bug import BugCode
 from posenc_cli.checks.search import KNOWN_BUGS
 from posenc_cli.numerics.halves import round_to_half
@@ -775,3 +776,20 @@ def test_a_slow_wave_whose_base_would_be_past_float64_ends_in_a_report():
     at = np.arange(20.0)
     values = np.stack([np.sin(at), np.cos(at), 1e-160 * at, np.ones(20)], 1)
     assert not checked("sinusoidal", values, dim=4).ok
+
+
+@pytest.mark.parametrize(
+    ("own", "read", "message"),
+    [
+        (np.arange(100, 400), lambda p: p % 64, "positions restart every 64: a buffer or chunk"),
+        (np.arange(300)[::-1], lambda p: p % 10, "positions restart every 10: a buffer or chunk"),
+        (np.arange(600), lambda p: p % 64 + 9, "positions are shifted by +9, and positions re"),
+        (np.arange(600), lambda p: p + 150 * (p < 10), "positions before 10 are shifted by +150"),
+        (np.arange(9), lambda p: (p - 1) % 9, "position 0 is treated as 8, and later ones are s"),
+    ],
+)
+def test_moved_positions_are_named_by_their_rule_wherever_and_in_whatever_order(own, read, message):
+    moved = posenc.encode("sinusoidal", read(own), dim=32)
+    cause = posenc.check("sinusoidal", moved, positions=own, dim=32).cause_text
+    assert cause.startswith(f"position-offset: {message}")
+    assert "padding" not in cause

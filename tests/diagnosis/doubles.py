@@ -519,6 +519,12 @@ def given_frequencies(x, positions, inv_freq):
     return turned(x, np.cos(angles), np.sin(angles))
 
 
+def share_of_head(positions, head_dim, rotary_pct):
+    dim = int(head_dim * rotary_pct)
+    angles = np.multiply.outer(positions, 10_000.0 ** -(np.arange(0, dim, 2) / dim))
+    return np.cos(angles), np.sin(angles)
+
+
 def sections(q, k, cos, sin, mrope_section):
     """Of Qwen2-VL, whose tables have an axis more."""
     return transformers(q, k, cos[0], sin[0])
