@@ -271,7 +271,11 @@ def image_format(out: str, flag: str = "--out") -> PictureFormat:
     suffix = PurePath(out).suffix.lower()
     if suffix not in IMAGES:
         check_no_folder(out)
-        hint = None if Path(out).is_char_device() else f"{flag} {PurePath(out).with_suffix('.png')}"
+        hint = (
+            None
+            if Path(out).exists() and not Path(out).is_file()
+            else f"{flag} {quoted_name(str(PurePath(out).with_suffix('.png')))}"
+        )
         raise InvalidInput(f"{flag} {quoted_name(out)}: must end in {', '.join(IMAGES)}", hint=hint)
     return IMAGES[suffix]
 

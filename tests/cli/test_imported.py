@@ -166,6 +166,13 @@ def test_a_word_that_is_completed_imports_neither_numpy_nor_what_makes_values(
     assert {"typer"} <= modules & WATCHED <= TYPER
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_what_the_program_says_of_itself_imports_nothing(option, tmp_path):
+    status, modules = imported_by([option], tmp_path)
+    assert (status, modules & WATCHED) == (0, set())
+
+
 def test_typer_is_used_by_public_names_and_has_no_upper_bound():
     package = Path(posenc.__file__).parent
     project = tomllib.loads((package.parent / "pyproject.toml").read_text("utf-8"))["project"]

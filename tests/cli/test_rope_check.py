@@ -85,11 +85,21 @@ def test_files_are_judged_and_json_has_the_promised_keys(kind, files, call, prin
     assert call(*CHECK, *subject(kind), "--format", "json")[0] == 0
 
 
-def test_tables_stored_in_bfloat16_are_compared_with_its_roundings(files, printed):
-    for name in ("cos", "sin"):
-        table = np.load(files / f"{name}.npy").astype(ml_dtypes.bfloat16)
-        save_file({"encoding": table}, files / f"{name}.safetensors")
-    printed(*CHECK, "--tables", "cos.safetensors", "sin.safetensors", err="")
+def test_files_of_every_format_are_read(files, printed):
+    cos, sin = (np.load(files / f"{name}.npy") for name in ("cos", "sin"))
+    for name, table in (("cos", cos), ("sin", sin)):
+        np.savetxt(files / f"{name}.csv", table, delimiter=",")
+        save_file({"encoding": table.astype(ml_dtypes.bfloat16)}, files / f"{name}.safetensors")
+    np.savez(files / "both.npz", cos=cos, sin=sin)
+    np.save(files / "c1.npy", cos[None])
+    np.save(files / "s1.npy", sin[None])
+    for pair in (
+        ("cos.csv", "sin.csv"),
+        ("cos.safetensors", "sin.safetensors"),
+        ("both.npz:cos", "both.npz:sin"),
+        ("c1.npy", "s1.npy"),
+    ):
+        printed(*CHECK, "--tables", *pair, err="")
 
 
 @pytest.mark.sweep(3)

@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
@@ -236,3 +238,24 @@ def test_a_standard_output_that_is_closed_meanwhile_is_unavailable():
     assert b"cannot write to standard output: Bad file descriptor" in done.stderr
     assert done.returncode == 3
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.long
+def test_a_pipe_that_does_not_block_gets_everything():
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    received = []
+
+    def drain() -> None:
+        with os.fdopen(read, "rb") as pipe:
+            while data := pipe.read1(5000):
+                received.append(data)
+                time.sleep(0.0005)
+
+    reader = threading.Thread(target=drain)
+    reader.start()
+    with os.fdopen(write, "wb") as pipe:
+        done = script(PRINT, stdout=pipe)
+    reader.join(30)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"".join(received) == PRINTED

@@ -71,8 +71,9 @@ def _tensors_answer(tensors: Sequence[PositionalTensor], names: Sequence[str], f
         step = "run posenc explain config.json to see their settings"
         if count <= MOST_NAMES:
             cause = f"the names are {', '.join(map(quoted_name, names))}; {cause}"
-        if PurePath(file).suffix.lower() in _SEVERAL:
-            step = f"run posenc identify {quoted_name(f'{file}:{names[0]}')} to compare its values"
+            if PurePath(file).suffix.lower() in _SEVERAL:
+                place, name = map(quoted_name, (f"{file}:{names[0]}", names[0]))
+                step = f"run posenc identify {place} to compare the values of {name}"
         return Answer(False, verdict, cause, next=step)
     step = "run a command below to look at one of them"
     if "frequencies" in kinds:
