@@ -301,3 +301,16 @@ def test_a_similarity_that_cannot_be_reported_is_not_said_to_be_written(refused)
     asked = ("--in", "nan.npy", "--json", "--normalize", "cosine", "--out", "o.npy")
     said = "posenc: error: 'nan.npy': no cosine of its rows is a finite number\n"
     assert refused("dot-similarity", *asked) == said
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+@pytest.mark.parametrize(
+    "words",
+    ["spectrum -s rope -l 9 -o a.png --json", "dot-similarity -s rope -l 9 -o a.npy --json"],
+)
+def test_a_stdout_that_fails_leaves_no_file(words, posenc, tmp_path):
+    with Path("/dev/full").open("w") as full:
+        done = posenc(*words.split(), stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 3, done.stderr
+    assert not list(tmp_path.iterdir())

@@ -217,3 +217,11 @@ def test_a_named_pipe_a_loop_of_links_and_shards_of_other_counts_end_soon(gguf, 
 def test_what_another_engine_makes_of_layers_that_differ_is_compared_by_name(report):
     status, found = report("compare", "gemma-3-4b", "--as", "llama.cpp")
     assert (status, found["kind"], found["b"]["engine"]) == (0, "models", "llama.cpp")
+
+
+def test_compare_goes_pair_by_pair_where_positions_or_layers_are_named(call, gguf, printed):
+    path = gguf("gemma-3-4b")
+    out = printed("compare", path, "gemma-3-4b", "--layer-type", "full_attention")
+    assert "all 128 frequencies agree" in out
+    rope = ("rope", "--layer-type", "sliding_attention", "--set", "b.dim=256")
+    assert call("compare", path, *rope)[0] == 1

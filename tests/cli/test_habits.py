@@ -94,3 +94,9 @@ def test_options_of_every_command_need_a_command(alone, refused):
 def test_an_empty_scheme_is_not_called_a_hybrid(call):
     err = call("generate", "-s", "", "-l", "4")[2]
     assert err == "posenc: error: --scheme '': must be a scheme, or A+B for a hybrid\n"
+
+
+def test_positions_are_such_numbers_too(call):
+    asked = ("generate", "-s", "rope", "--positions", "1e3:1_002,2e6", "-d", "4", "-o", "a.npy")
+    assert call(*asked)[0] == 0
+    assert np.load("a.npy").shape == (3, 4)

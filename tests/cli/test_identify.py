@@ -1,5 +1,6 @@
 """``posenc identify``: what it says, to people and to scripts, and what it refuses."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -355,3 +356,26 @@ def test_slopes_have_no_layout(call):
     out = call("identify", "slopes.npy")[1]
     assert re.search("^table +slopes$", out, re.MULTILINE)
     assert "layout" not in out
+
+
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.full((8, 8), np.nan),
+        np.full((8, 8), np.inf),
+        np.full((8, 8), 1e300),
+        np.full((3, 4, 5, 6), 1.0),
+        np.ones((1, 8)),
+        np.ones((8, 1)),
+        np.zeros((2, 2), np.complex64),
+        np.arange(64.0).reshape(8, 8) * 1e-300,
+        np.full((2, 3, 3), -np.inf),
+        np.tile([1.0, 0.0], (9, 3)),
+    ],
+)
+def test_strange_arrays_end_in_a_verdict(values, call):
+    np.save("a.npy", values)
+    status, out, err = call("identify", "a.npy", "--json")
+    assert status in (0, 1), err
+    json.loads(out, parse_constant=pytest.fail)

@@ -655,6 +655,16 @@ def test_every_map_of_a_narrow_page_has_its_whole_name(count):
     assert len(lefts) % 3 == 0
 
 
+def test_titles_of_maps_also_end_lines_with_a_hyphen():
+    names = [f"sinus-pos-embed {order}" for order in ("on", "back", "-")]
+    maps = tuple(a_map(name, side=3) for name in names)
+    axes = drawing_of(Panels(maps * 3, "maps", across=3), Style(fixed=(False, False))).page.axes[0]
+    titles = [text for text in axes.texts if text.get_text()]
+    assert titles[0].get_text() == "sinus-pos-\nembed on"
+    for first, second in itertools.pairwise(text.get_window_extent() for text in titles):
+        assert not first.overlaps(second)
+
+
 _IN_A_NEW_PROCESS = """
 import sys
 import numpy as np

@@ -366,10 +366,11 @@ class Drawing:
 
     def _wrap_titles(self, width: float, most: int) -> None:
         """Wrap the titles of many maps to the width of a map, in pixels, between words."""
-        words = {word for _, title in self._titles for word in title.split()}
-        width = max([width, *(self.style.text_width(word, HEAD_SIZE) for word in words)])
         for written, title in self._titles:
-            written.set_text(self.style.wrapped_text(title, width, most=most, size=HEAD_SIZE))
+            words = title.replace("-", "- ").split()  # lines may also end with a hyphen
+            least = max((self.style.text_width(word, HEAD_SIZE) for word in words), default=0.0)
+            text = self.style.wrapped_text(title, max(width, least), most=most, size=HEAD_SIZE)
+            written.set_text(text)
 
     def _least_map(self, titles: Sequence[str], *, square: bool) -> Size:
         """Return the least size of many maps, with titles on one line if all maps then fit."""
