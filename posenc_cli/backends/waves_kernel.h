@@ -497,8 +497,9 @@ DO int NAME(shift)(struct shifted *to, const struct table *table, const struct f
 }
 
 /* Fill the rows of a group, the first of which is `row`. The edge is computed first, in a buffer; its
-   lines are written between the others, so that no computation waits for memory. */
-DO void NAME(fill_shifted)(struct shifted *by, struct group *group, int64_t row,
+   lines are written between the others, so that no computation waits for memory. The part of a line
+   that is left waits for the next rows, or is written if these are the last. */
+DO void NAME(fill_shifted)(struct shifted *by, struct group *group, int64_t row, int last,
                            struct found *found) {
     struct group *inner = &by->inner_group, *edge = &by->edge_group;
     int64_t heads = by->inner.heads, width = by->edge.heads, at = 64 - by->tail;
@@ -527,7 +528,8 @@ DO void NAME(fill_shifted)(struct shifted *by, struct group *group, int64_t row,
     for (int64_t k = 0; doubtful && k < heads; k += LANES)
         NAME(note_tile)(group, k, LANES, 1, group->table->layout, row, found);
     while (inner->waiting.lines) NAME(write_line)(&inner->waiting);
-    memcpy(edge->out - by->tail, inner->waiting.from, by->tail);
+    char *left = last ? inner->waiting.to : edge->out - by->tail;
+    memcpy(left, inner->waiting.from, by->tail);
 }
 #endif
 
@@ -619,7 +621,7 @@ TARGET static int NAME(fill)(const struct table *table, const int64_t *positions
         group.out = buffered ? begin : target, group.stride = buffered ? row_size : stride;
 #ifdef STREAM
         if (shifted.first) {
-            NAME(fill_shifted)(&shifted, &group, row, found);
+            NAME(fill_shifted)(&shifted, &group, row, row + group.count == rows, found);
             continue;
         }
 #endif
@@ -636,15 +638,11 @@ TARGET static int NAME(fill)(const struct table *table, const int64_t *positions
                 NAME(stream)(target + r * stride, begin + r * row_size, row_size, 1);
         }
     }
-    if (shifted.first) {
-        int64_t tail = shifted.tail;
-        memcpy(out + rows * stride - tail, shifted.edge_group.out - tail, tail);
-        free((void *)shifted.inner.low);
-    }
 #if defined(__x86_64__)
     _mm_sfence();
 #endif
     free(levels), free(buffer);
+    if (shifted.first) free((void *)shifted.inner.low);
     return 1;
 }
 
