@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _FOLDER = Path(__file__).parent
 SOURCES = (_FOLDER / "waves.c", _FOLDER / "waves_kernel.h")
-DIGEST = "fba6c1842334"
+DIGEST = "e096672e6060"
 """The start of the SHA-256 of the concatenated sources."""
 PLATFORM = "-".join(
     (sys.platform, os.uname().machine if hasattr(os, "uname") else "unknown")  # Windows lacks uname
