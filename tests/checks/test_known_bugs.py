@@ -118,6 +118,10 @@ ROWS = {
     ),
     "times √d": ("scale: √32", alternating(AT) * 32**0.5),
     "MLX's": (r"scale: √\(2/32\)", halves(AT) * (2 / 32) ** 0.5, CONCAT),
+    "PatchTST's": (
+        "scale: mean of the table was subtracted, and the rest divided by ten standard deviations",
+        (alternating(AT) - alternating(AT).mean()) / alternating(AT).std(ddof=1) / 10,
+    ),
     "columns": ("unknown: no known bug", alternating(AT)[:, ONE_EXCHANGED]),
     "shuffled": ("unknown: no known bug", alternating(AT)[PERMUTED]),
     "bfloat16": ("table-precision: bfloat16", round_to_half(alternating(AT), "bfloat16")),

@@ -85,6 +85,25 @@ def _usual_scales(e: Expected, _: int) -> Iterator[Change]:
         yield multiplied(f"all values are multiplied by {text}", factor)
 
 
+def _standardized(e: Expected) -> Iterator[Change]:
+    """Yield sinusoids less their mean, divided by ten standard deviations, if these are the values.
+
+    PatchTST normalizes its whole table so, whose values then depend on its length.
+    """
+    if e.is_waves and abs(e.found.std() - 0.1) < 1e-3 > abs(e.found.mean()):
+        yield from _usual_standardized(e, 0)
+
+
+def _usual_standardized(e: Expected, _: int) -> Iterator[Change]:
+    if e.is_waves:
+        right = np.concatenate([part.right() for part in blocks_of(e)])
+        mean, deviation = right.mean(), right.std(ddof=1)
+        yield Change(
+            "the mean of the table was subtracted, and the rest divided by ten standard deviations",
+            values=lambda v, _: (v - mean) / (10 * deviation),
+        )
+
+
 def _scaled_vectors(e: Expected) -> Iterator[Change]:
     """Yield a change that multiplies vectors before rows are added to them."""
     if e.vectors is not None:
@@ -287,6 +306,14 @@ BUGS = (
         f"{GITHUB}ml-explore/mlx (SinusoidalPositionalEncoding)",
         ("rows", "scores", "slopes"),
         examples=_usual_scales,
+    ),
+    KnownBug(
+        BugCode.SCALE,
+        _standardized,
+        "use sines and cosines as they are, unless the model normalizes its table (PatchTST)",
+        f"{GITHUB}huggingface/transformers (PatchTSTPositionalEncoding), "
+        f"{GITHUB}timeseriesAI/tsai (PositionalEncoding)",
+        examples=_usual_standardized,
     ),
     KnownBug(
         BugCode.NOT_ADDED,
