@@ -1,7 +1,5 @@
 """What tests share: running posenc as a user would, and the golden numbers."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

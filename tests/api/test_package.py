@@ -1,7 +1,5 @@
 """The package as people import it: lazy, complete, and typed."""
 
-from __future__ import annotations
-
 import inspect
 import subprocess
 import sys

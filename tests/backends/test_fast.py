@@ -1,7 +1,5 @@
 """The compiled kernel, judged by the NumPy core bit for bit, and by what its own cache does."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import json

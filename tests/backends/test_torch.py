@@ -1,7 +1,5 @@
 """The torch backend: NumPy's bytes where exact, a torch module's values where not."""
 
-from __future__ import annotations
-
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal

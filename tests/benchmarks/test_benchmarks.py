@@ -1,7 +1,5 @@
 """Benchmarks run end to end, save strict JSON, and give the README its section."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

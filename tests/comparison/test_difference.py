@@ -1,7 +1,5 @@
 """The comparison of two arrays: value, units in the last place, place, and what is no number."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Where engines part: what is held against what, and what is said of it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

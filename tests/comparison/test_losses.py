@@ -1,7 +1,5 @@
 """What a GGUF file has lost of its config: found, and named; nothing of a faithful one."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

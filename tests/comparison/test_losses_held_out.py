@@ -3,8 +3,6 @@
 Each is a run of its own, whose status, names, seconds and memory are looked at.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The comparison of two rotations: per pair, in amplitude, in layout."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Frequencies that a checkpoint stores, held against its config: found, and named."""
 
-from __future__ import annotations
-
 import json
 import struct
 

@@ -1,7 +1,5 @@
 """What the class names of a config say beside its model type, against transformers' own mapping."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

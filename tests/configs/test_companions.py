@@ -1,7 +1,5 @@
 """Configs of drafters, adapters and generation: read, or refused by what they are."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

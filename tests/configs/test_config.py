@@ -1,7 +1,5 @@
 """Reading configs: what is refused, warned of, left unread, and which layers are which."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Configs of models without rope, against transformers' own classes of positions."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

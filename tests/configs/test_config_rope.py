@@ -1,7 +1,5 @@
 """Rotary configs, against the modules that transformers builds from them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

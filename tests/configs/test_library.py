@@ -1,7 +1,5 @@
 """The presets: each is whole, sourced, found by name, and read alone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

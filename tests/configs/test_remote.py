@@ -1,7 +1,5 @@
 """Model types with code of their own, beside transformers: read as that code reads them."""
 
-from __future__ import annotations
-
 import pytest
 
 from posenc_cli.configs import families

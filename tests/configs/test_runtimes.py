@@ -1,7 +1,5 @@
 """What engines make of the same config, against numbers of their own code."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

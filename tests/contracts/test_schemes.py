@@ -1,7 +1,5 @@
 """What holds of every scheme in the catalogue, whatever it is."""
 
-from __future__ import annotations
-
 import itertools
 import re
 

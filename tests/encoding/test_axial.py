@@ -1,7 +1,5 @@
 """Waves that follow axes: the same cells as plain waves at each axis' coordinates."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Blocks of rows, of any content that a scheme gives."""
 
-from __future__ import annotations
-
 import weakref
 
 import numpy as np

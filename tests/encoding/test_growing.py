@@ -1,7 +1,5 @@
 """xPos: cells whose amplitude grows or shrinks, against mpmath and two peers' own code."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Positions that are not whole, or not positive: each exactly, by every scheme that has them."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import mpmath

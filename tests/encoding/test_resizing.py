@@ -1,7 +1,5 @@
 """Resized tables: torch's own bits, and the exact values to which all are near."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import floor, prod
 

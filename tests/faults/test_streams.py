@@ -1,7 +1,5 @@
 """Streams that fail, signals that arrive, terminals that cannot: statuses and what is left."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

@@ -1,7 +1,5 @@
 """Whatever numbers a file holds, a command ends in a status, at most one error and no warning."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

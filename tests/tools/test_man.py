@@ -1,7 +1,5 @@
 """The manual pages: made of the commands' declarations, valid, and in what is installed."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
