@@ -1,19 +1,15 @@
 """Processes that a test starts, and that end with it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
 PATIENCE = 600.0
 """Seconds for what takes a few on an idle machine: only a process that hangs takes as long."""

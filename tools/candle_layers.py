@@ -9,8 +9,6 @@ shows the layout. The answers go to tests/golden/engines_candle.json and .npz; `
 them with these files.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import subprocess

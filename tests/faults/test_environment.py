@@ -1,20 +1,15 @@
 """What a process finds around it: no standard input, no folder, foreign modules, odd variables."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from posenc_cli.errors import Unavailable
 from tests.processes import PATIENCE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 POSENC = shlex.join([sys.executable, "-m", "posenc_cli"])
 SMALL = ["generate", "-s", "rope", "-l", "5", "-o", "-", "--format", "csv"]

@@ -1,7 +1,5 @@
 """Signals, several at once too: the first ends the run, and the old file or the new is there."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pty
@@ -10,17 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from tests.processes import PATIENCE, UNMEASURED, await_that, spawn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
 
 SMALL = ["generate", "-s", "rope", "-l", "100", "-o", "a.npy"]
 SLOW = ["generate", "-s", "learned", "-l", "4000000", "-d", "512", "--set", "extend=random"]
