@@ -223,6 +223,17 @@ def warm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def config(tmp_path: Path) -> Callable[..., str]:
+    """Write a config, by default to config.json, and give the file's name."""
+
+    def write(content: Any, name: str = "config.json") -> str:
+        (tmp_path / name).write_text(json.dumps(content), "utf-8")
+        return str(tmp_path / name)
+
+    return write
+
+
+@pytest.fixture
 def golden() -> Callable[[str], tuple[dict[str, Any], Any]]:
     """A golden case: what is known of it, and its arrays."""
 

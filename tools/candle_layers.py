@@ -111,8 +111,7 @@ def compiled(source: str) -> Path:
 
 def turn(path: Path, values: dict[str, Any], _layer: int, _length: int | None) -> Turn:
     """Return the rotation of a layer."""
-    kind = values["model_type"]
-    source = source_of(path, kind)
+    source = source_of(path, values["model_type"])
     given = []
     for name, (type_name, optional) in fields_of(source).items():
         value = values.get(name)

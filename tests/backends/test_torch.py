@@ -177,8 +177,7 @@ def test_scales_that_leave_the_range_of_a_format(scale, dtype):
 
 @pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16], ids=["float16", "bfloat16"])
 def test_rounding_to_odd_first_makes_torchs_rounding_right(dtype):
-    bits = np.arange(1 << 16, dtype=np.uint16)
-    numbers = widen(bits.view(dtype.numpy), dtype)
+    numbers = widen(np.arange(1 << 16, dtype=np.uint16).view(dtype.numpy), dtype)
     numbers = np.unique(numbers[np.isfinite(numbers)])
     middles = (numbers[1:] + numbers[:-1]) / 2
     values = np.concatenate(
@@ -290,8 +289,7 @@ def test_reduced_values_are_those_of_a_module(arithmetic, scaling):
         found = filled(waves, positions, halves, 32, dtype)
         expected = torch.cat((cosines, sines), dim=-1).double().numpy()
         assert_same_bytes(widen(found, dtype), expected)
-        wide = filled(waves, positions, halves, 32, FLOAT64)
-        assert_same_bytes(wide, expected)
+        assert_same_bytes(filled(waves, positions, halves, 32, FLOAT64), expected)
 
 
 def test_reduced_values_are_rounded_once_more_to_a_narrower_format():
@@ -473,8 +471,7 @@ def test_a_missing_or_broken_torch(broken_torch, posenc, tmp_path):
     assert "second line" not in asked.stderr
     rows = posenc("generate", "-s", "normalized", "-l", "9", "--backend", "torch", env=environment)
     assert (rows.returncode, reason in rows.stderr) == (3, True)
-    listed = posenc("--version", "--verbose", env=environment)
-    assert listed.returncode == 0
+    assert posenc("--version", "--verbose", env=environment).returncode == 0
     silent = posenc("generate", "-s", "rope", "-l", "9", "-o", "auto.npy", env=environment)
     assert silent.returncode == 0
     assert reason not in silent.stderr

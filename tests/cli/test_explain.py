@@ -14,16 +14,6 @@ GEMMA |= {"rope_theta": 1000000, "rope_local_base_freq": 10000, "sliding_window_
 BASELESS = {key: value for key, value in GEMMA.items() if key != "rope_theta"}
 
 
-@pytest.fixture
-def config(tmp_path):
-    def write(content, name="config.json"):
-        path = tmp_path / name
-        path.write_text(json.dumps(content), "utf-8")
-        return str(path)
-
-    return write
-
-
 def test_a_report_names_layers_values_and_where_they_were_read(config, printed):
     out = printed("explain", config(GEMMA), err="")
     assert "model type gemma3_text" in out
@@ -80,8 +70,7 @@ def test_strict_fails_where_a_base_is_a_default_or_a_key_is_unread(call, config,
     assert call("explain", unread)[0] == 0
     status, _, err = call("explain", unread, "--strict")
     assert (status, err) == (1, "posenc: warning: --strict: not read: rotary_emb_base\n")
-    defaulted = config(BASELESS)
-    out = printed("explain", defaulted, "--strict", "--json", status=1)
+    out = printed("explain", config(BASELESS), "--strict", "--json", status=1)
     assert json.loads(out)["defaulted"] == ["rope_theta of full_attention layers"]
 
 
@@ -122,8 +111,7 @@ def test_layers_that_are_alike_share_a_table(call, config):
     out = call("explain", config({"model_type": "gpt_oss", "num_hidden_layers": 2}))[1]
     assert "sliding_attention: rope-yarn (1 layer: 0)\nfull_attention: rope-yarn" in out
     assert out.count("truncate") == 1
-    flat = " ".join(out.split())
-    assert "attention factor: 1.34657359; logits × 1.813260434" in flat
+    assert "attention factor: 1.34657359; logits × 1.813260434" in " ".join(out.split())
 
 
 def test_names_and_key_paths_are_never_cut(call, config):

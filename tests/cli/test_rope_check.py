@@ -252,8 +252,7 @@ def test_junit_and_out_write_one_whole_file(files, call, refused):
         status, out, err = call(*asked)
         assert (status, out) == (1, "")
         assert err.startswith("FAILED")
-        root = ET.fromstring((files / name).read_text())
-        assert root.get("failures") == "1"
+        assert ET.fromstring((files / name).read_text()).get("failures") == "1"
     assert "a.xml" in refused(*CHECK, "--out", "a.xml", "--no-clobber", status=3)
 
 
@@ -513,8 +512,7 @@ def test_every_row_of_a_file_is_looked_at(tmp_path, printed):
         wrong[row, 7] = -wrong[row, 7] - 1
         np.save(tmp_path / "cos.npy", wrong)
         out = printed(*CHECK, "--tables", "cos.npy", "sin.npy", "--json", status=1)
-        finding = json.loads(out)["findings"][-1]
-        assert finding["at"] == {"position": row, "pair": 7}
+        assert json.loads(out)["findings"][-1]["at"] == {"position": row, "pair": 7}
 
 
 @pytest.mark.long

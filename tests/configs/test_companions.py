@@ -28,16 +28,6 @@ def eagle(**changes):
     return {**LAYER, "architectures": ["LlamaForCausalLMEagle3"], **changes}
 
 
-@pytest.fixture
-def config(tmp_path):
-    def write(values, name="config.json"):
-        path = tmp_path / name
-        path.write_text(json.dumps(values), "utf-8")
-        return str(path)
-
-    return write
-
-
 def test_a_drafter_is_read_by_its_own_layers_and_told_as_one(call, config):
     status, out, _ = call("explain", config(speculators()), "--json")
     document = json.loads(out)

@@ -171,8 +171,7 @@ class TestSafetensors:
     @pytest.mark.parametrize("dtype", SAFETENSORS_DTYPES, ids=lambda dtype: dtype.name)
     def test_the_library_reads_the_same_bits(self, dtype, tmp_path):
         array, path = specials(dtype), tmp_path / "a.safetensors"
-        matrix = matrix_of(array, dtype)
-        path.write_bytes(written("safetensors", matrix))
+        path.write_bytes(written("safetensors", matrix_of(array, dtype)))
         ((name, found),) = safetensors.deserialize(path.read_bytes())
         assert (name, found["shape"]) == ("encoding", list(array.shape))
         assert bytes(found["data"]) == array.tobytes()

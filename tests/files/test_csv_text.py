@@ -114,8 +114,7 @@ def test_the_notation_is_one(dtype):
         texts += ["0.000006"]
     else:
         texts += ["6e-6", "1234567890123456.0", "1e-300"]
-    array = np.array([texts], dtype.numpy)
-    assert text_of(array, dtype) == ",".join(texts) + "\n"
+    assert text_of(np.array([texts], dtype.numpy), dtype) == ",".join(texts) + "\n"
 
 
 @pytest.mark.long

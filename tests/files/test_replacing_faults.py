@@ -15,6 +15,7 @@ import pytest
 
 from posenc_cli.errors import Unavailable
 from posenc_cli.files.atomic import replacing
+from tests.files.test_replacing import names
 from tests.processes import PATIENCE, spawn, tiny_disk
 
 REPORT = """
@@ -53,10 +54,6 @@ def script(body: str, *arguments: object, **options) -> subprocess.CompletedProc
 def start(body: str, *arguments: object) -> AbstractContextManager[subprocess.Popen[bytes]]:
     command = [sys.executable, "-c", REPORT + body, *map(str, arguments)]
     return spawn(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in folder.iterdir())
 
 
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path):

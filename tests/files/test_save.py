@@ -17,6 +17,7 @@ from posenc_cli.files.formats import FORMATS, Saved, format_of, ready, save
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.numerics.dtypes import FLOAT32
 from posenc_cli.records import replace
+from tests.files.test_replacing import names
 
 ARRAY = np.arange(12, dtype="<f4").reshape(6, 2)
 MATRIX = Matrix((6, 2), FLOAT32, lambda: iter([ARRAY[:4], ARRAY[4:]]), {"scheme": "integer"})
@@ -36,10 +37,6 @@ def uncomputed() -> Matrix:
         pytest.fail("blocks were asked for")
 
     return replace(MATRIX, blocks=blocks)
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in folder.iterdir())
 
 
 @each_format

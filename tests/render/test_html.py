@@ -20,6 +20,7 @@ from posenc_cli.render.html import page as html
 from posenc_cli.render.html.html_plots import packed, png_bytes
 from posenc_cli.render.html.page import Section, page_bytes
 from posenc_cli.render.style import color_map
+from tests.render.test_image import heatmap
 
 LARGEST = 300_000
 VOID = {"meta", "img", "input", "br"}
@@ -251,12 +252,6 @@ def test_the_script_reads_a_cell_a_point_and_a_rung_as_they_are(drawn, in_script
     right = [2 * np.pi * 8 * bases[2] ** (2 * i / 16) for i in range(8)]
     np.testing.assert_allclose(rung, right, rtol=1e-6)
     assert re.fullmatch(r"M\d+ 4000L\d+ 0", path)
-
-
-def heatmap(values: Any, **settings: Any) -> Heatmap:
-    values = np.asarray(values, np.float64)
-    rows, columns = values.shape
-    return Heatmap(values, Axis("row", range(rows)), Axis("column", range(columns)), **settings)
 
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)>&\"'\x1b[31m"

@@ -608,8 +608,7 @@ def test_curves_that_are_last_of_three_panels_fill_their_row():
 @pytest.mark.long
 def test_many_heads_are_drawn_in_one_axes():
     """To lay out axes for each takes most of the time of a sheet."""
-    drawing = drawing_of(SHEETS["64 heads"], Style(1700, 1100))
-    (sheet,) = drawing.page.axes
+    (sheet,) = drawing_of(SHEETS["64 heads"], Style(1700, 1100)).page.axes
     assert len(sheet.images) == 64
     extents = {tuple(image.get_extent()) for image in sheet.images}
     assert len(extents) == 64
