@@ -99,11 +99,6 @@ def test_the_worst_pair_counts_wherever_it_is(bad, other):
     assert not found.within(apart * (1 - 1e-9))
 
 
-def test_different_numbers_of_pairs_are_refused():
-    with pytest.raises(InvalidInput, match="the shapes differ: 32 and 64 pairs"):
-        rotation_difference(rotation("rope", dim=64), rotation("rope", dim=128))
-
-
 def test_amplitudes_that_grow_need_positions():
     with pytest.raises(InvalidInput) as refused:
         rotation_difference(rotation("rope"), rotation("xpos"))

@@ -282,11 +282,6 @@ def yarn_of_vllm11(model_type, *, more=None, top=None):
     return found, float(catalogue.find(found.scheme).bind(found.params).content.waves.scale)
 
 
-def test_the_older_vllm_divides_by_one_where_deepseek_states_no_mscale_all_dim():
-    _, scale = yarn_of_vllm11("deepseek_v3", more={"mscale": 0.5})
-    assert scale == pytest.approx(0.1 * 0.5 * math.log(4) + 1, rel=1e-14)
-
-
 def test_the_older_vllm_hands_no_attn_factor_to_gpt_oss():
     stated = {"attn_factor": 2.0}
     rule = 0.1 * math.log(4) + 1
@@ -535,16 +530,6 @@ def test_mlx_reads_a_step_layer_by_layer(changed, error, why):
     assert resolve(STEP, runtime="mlx-lm").layer("full_attention").scheme == "rope-linear"
     with pytest.raises(error, match=why):
         resolve({**STEP, **changed}, runtime="mlx-lm")
-
-
-def test_vllm_11_takes_the_ratio_of_two_weights_whatever_attention_factor_says():
-    """mscale of DeepseekScalingRotaryEmbedding: g(mscale) / g(mscale_all_dim) · attn_factor."""
-    stated = {**ORIGINAL, "factor": 4.0, "mscale": 1.0, "mscale_all_dim": 1.0}
-    reading = LayerReading(
-        "deepseek_v3", "rope-yarn", {**YARN, "attention_factor": 1.2}, rope=stated, context=8192
-    )
-    found = read_as("vllm-0.11", reading)
-    assert catalogue.find(found.scheme).bind(found.params).content.waves.scale == 1
 
 
 MPT = {
