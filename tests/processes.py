@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -36,6 +37,12 @@ def await_that(holds: Callable[[], object], process: subprocess.Popen[Any]) -> N
         assert time.monotonic() < deadline
         assert process.poll() is None, process.communicate()
         time.sleep(0.002)
+
+
+def ran_code(code: str, *arguments: str, **settings: Any) -> subprocess.CompletedProcess[Any]:
+    """Run Python code in a process of its own, which must end well unless ``check=False``."""
+    how = {"capture_output": True, "text": True, "check": True, "timeout": PATIENCE, **settings}
+    return subprocess.run([sys.executable, "-c", code, *arguments], **how)
 
 
 @contextlib.contextmanager

@@ -37,7 +37,7 @@ from tests.numerics.test_waves import (
     interleaved,
     ladder,
 )
-from tests.processes import PATIENCE, UNMEASURED
+from tests.processes import PATIENCE, UNMEASURED, ran_code
 
 HERE = FastBackend().status()
 if not HERE.available:
@@ -632,14 +632,8 @@ def test_the_kernel_reads_and_writes_what_is_its_own_and_does_nothing_undefined(
 
 
 def python(code, **environment):
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env={**UNMEASURED, "PYTHONPATH": str(ROOT), **environment},
-        cwd="/",
-        timeout=PATIENCE,
-    )
+    own = {**UNMEASURED, "PYTHONPATH": str(ROOT), **environment}
+    done = ran_code(code, check=False, cwd="/", env=own)
     assert done.returncode == 0, done.stderr
     return done
 

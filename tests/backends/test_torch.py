@@ -20,6 +20,7 @@ from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.numerics.waves import WaveTable
 from tests.contracts.test_schemes import SMALL
 from tests.matrices import request
+from tests.processes import ran_code
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from posenc_cli.backends import torch_waves  # noqa: E402
@@ -399,8 +400,6 @@ def test_status_names_version_and_devices():
 
 @pytest.mark.slow
 def test_the_backend_is_imported_without_torch(posenc):
-    import subprocess
-
     code = (
         "import sys\n"
         "from posenc_cli.backends import registry\n"
@@ -408,7 +407,7 @@ def test_the_backend_is_imported_without_torch(posenc):
         "assert registry.choose('auto', device=None, values=1 << 30).backend.name != 'torch'\n"
         "assert 'torch' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    ran_code(code)
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from posenc_cli.records import replace
 from tests.checks.rope import MUTANTS, vectors
 from tests.diagnosis.textbook import CASES, ladder
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER
+from tests.processes import ran_code
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
@@ -491,10 +492,7 @@ def test_files_are_checked_in_memory_that_does_not_grow_with_them(kind, tmp_path
             f" {str(first)!r}, {str(second)!r}, '-q']\n"
             "print(main(asked), high_water())\n"
         )
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        )
-        status, peak = map(int, done.stdout.split())
+        status, peak = map(int, ran_code(code).stdout.split())
         assert status == 0
         peaks.append(peak)
     assert peaks[1] < peaks[0] + (24 << 20)

@@ -20,7 +20,7 @@ from tests.faults.test_environment import shell
 from tests.faults.test_signals import SLOW, bytes_of_temporaries
 from tests.faults.test_signals import posenc as started
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER, peak
-from tests.processes import PATIENCE, UNMEASURED, await_that, spawn
+from tests.processes import PATIENCE, UNMEASURED, await_that, ran_code, spawn
 
 POSENC = [sys.executable, "-m", "posenc_cli"]
 SMALL = ["generate", "-s", "rope", "-l", "100"]
@@ -340,15 +340,8 @@ def test_the_command_line_takes_little_memory_beside_numpy(tmp_path):
         if arguments:
             lines += ["from posenc_cli.cli.exits import main", "assert main(sys.argv[1:]) == 0"]
         code = "\n".join([HIGH_WATER, *lines, "print(high_water())"])
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=tmp_path,
-            env={**UNMEASURED, "OPENBLAS_NUM_THREADS": "1"},
-            capture_output=True,
-            check=True,
-            timeout=PATIENCE,
-        )
-        return int(done.stdout)
+        environment = {**UNMEASURED, "OPENBLAS_NUM_THREADS": "1"}
+        return int(ran_code(code, cwd=tmp_path, env=environment).stdout)
 
     assert taken(*WAVES, "-l", "262144") - taken() < 40 << 20
 
@@ -478,5 +471,5 @@ atexit.register(lambda: print("ends", len(gc.get_objects()) < 1000, file=sys.std
 sys.argv = ["posenc", "schemes", "--json"]
 __main__.entry_point()
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr.split() == ["imports", "False", "runs", "True", "True", "ends", "True"]
+    said = ran_code(code).stderr.split()
+    assert said == ["imports", "False", "runs", "True", "True", "ends", "True"]

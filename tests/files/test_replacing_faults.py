@@ -16,7 +16,7 @@ import pytest
 from posenc_cli.errors import Unavailable
 from posenc_cli.files.atomic import replacing
 from tests.files.test_replacing import names
-from tests.processes import PATIENCE, spawn, tiny_disk
+from tests.processes import PATIENCE, UNMEASURED, ran_code, spawn, tiny_disk
 
 REPORT = """
 import sys
@@ -43,12 +43,8 @@ as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 def script(body: str, *arguments: object, **options) -> subprocess.CompletedProcess[bytes]:
     options.setdefault("stdout", subprocess.PIPE)
     # Coverage writes data of its own, which the limits of these tests would hit too.
-    unwanted = ("PYTHONUNBUFFERED", "COVERAGE")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(unwanted)}
-    command = [sys.executable, "-c", REPORT + body, *map(str, arguments)]
-    return subprocess.run(
-        command, stderr=subprocess.PIPE, timeout=PATIENCE, check=False, env=environment, **options
-    )
+    options |= {"stderr": subprocess.PIPE, "capture_output": False, "text": False, "check": False}
+    return ran_code(REPORT + body, *map(str, arguments), env=UNMEASURED, **options)
 
 
 def start(body: str, *arguments: object) -> AbstractContextManager[subprocess.Popen[bytes]]:

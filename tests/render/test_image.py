@@ -4,8 +4,6 @@ import io
 import itertools
 import math
 import re
-import subprocess
-import sys
 from html import unescape
 from itertools import pairwise
 from typing import Any
@@ -33,6 +31,7 @@ from posenc_cli.render.figure import (
     scale_of,
 )
 from posenc_cli.render.style import Style, color_map
+from tests.processes import ran_code
 
 SMALL = Style(width=480, height=320, dpi=100)
 
@@ -688,8 +687,7 @@ assert "dash_capstyle:" in kwdoc(Line2D)
     [('image_bytes(figure, "png", Style())', False), ("drawn_page(figure, Style())", True)],
 )
 def test_only_pages_for_a_program_have_matplotlibs_help(draw, written):
-    command = [sys.executable, "-c", _IN_A_NEW_PROCESS.format(draw=draw)]
-    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    found = ran_code(_IN_A_NEW_PROCESS.format(draw=draw)).stdout.split()
     assert found == ["False", str(written)]
 
 
