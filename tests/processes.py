@@ -39,10 +39,15 @@ def await_that(holds: Callable[[], object], process: subprocess.Popen[Any]) -> N
         time.sleep(0.002)
 
 
-def ran_code(code: str, *arguments: str, **settings: Any) -> subprocess.CompletedProcess[Any]:
-    """Run Python code in a process of its own, which must end well unless ``check=False``."""
+def ran(*command: str, **settings: Any) -> subprocess.CompletedProcess[Any]:
+    """Run a program, which must end well unless ``check=False``."""
     how = {"capture_output": True, "text": True, "check": True, "timeout": PATIENCE, **settings}
-    return subprocess.run([sys.executable, "-c", code, *arguments], **how)
+    return subprocess.run(command, **how)
+
+
+def ran_code(code: str, *arguments: str, **settings: Any) -> subprocess.CompletedProcess[Any]:
+    """Run Python code in a process of its own."""
+    return ran(sys.executable, "-c", code, *arguments, **settings)
 
 
 @contextlib.contextmanager

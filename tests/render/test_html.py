@@ -5,7 +5,6 @@ import io
 import json
 import re
 import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from posenc_cli.render.html import page as html
 from posenc_cli.render.html.html_plots import packed, png_bytes
 from posenc_cli.render.html.page import Section, page_bytes
 from posenc_cli.render.style import color_map
+from tests.processes import ran
 from tests.render.test_image import heatmap
 
 LARGEST = 300_000
@@ -198,14 +198,7 @@ def in_script(tmp_path):
     def run(*expressions: str) -> list[Any]:
         (tmp_path / "calls.js").write_text(f"[{','.join(expressions)}]", "utf-8")
         script = str(Path(html.__file__).with_name("page.js"))
-        told = subprocess.run(
-            [node, "-e", CALLS, script, "page.html", "calls.js"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
+        told = ran(node, "-e", CALLS, script, "page.html", "calls.js", cwd=tmp_path)
         return json.loads(told.stdout)  # type: ignore[no-any-return]
 
     return run
