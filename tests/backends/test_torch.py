@@ -399,7 +399,7 @@ def test_status_names_version_and_devices():
 
 
 @pytest.mark.slow
-def test_the_backend_is_imported_without_torch(posenc):
+def test_the_backend_is_imported_without_torch():
     code = (
         "import sys\n"
         "from posenc_cli.backends import registry\n"

@@ -91,7 +91,7 @@ def test_each_of_several_configs_is_judged_whatever_the_others_are(call, config)
     assert call("explain", wrong, wrong, "--quiet")[1] == ""
 
 
-def test_a_model_and_standard_input_are_explained_too(call, posenc, tmp_path):
+def test_a_model_is_explained_too_and_a_mistyped_one_hinted_at(call, tmp_path):
     status, out, _ = call("explain", "llama-3.1-8b", "--json")
     assert (status, json.loads(out)["layers"][0]["scheme"]) == (0, "rope-llama3")
     status, _, err = call("explain", "llama-3.1-8")

@@ -273,7 +273,7 @@ def test_the_readme_links_every_page_and_the_site_has_it():
 
 
 @pytest.mark.slow
-def test_the_pictures_are_what_posenc_draws(tmp_path):
+def test_the_pictures_are_what_posenc_draws():
     assert pages.stale_images() == []
     shown = {Path(place).name for place in re.findall(r"images/[\w-]+\.png", README)}
     assert {*pages.SCREENSHOTS, *pages.FIGURES} == shown

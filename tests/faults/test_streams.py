@@ -295,13 +295,13 @@ def test_any_name_is_written_and_reported_on_one_line(name, posenc, tmp_path):
     assert json.loads(done.stdout)["path"] == os.fsdecode(name)
 
 
-def test_no_home_and_a_read_only_installation(posenc, tmp_path):
+def test_no_home_and_a_read_only_installation(posenc):
     done = posenc(*SMALL, env={"HOME": "/proc/nope", "PYTHONDONTWRITEBYTECODE": "1"})
     assert (done.returncode, done.stdout) == (0, "")
 
 
 @pytest.mark.slow
-def test_optimized_python_behaves_the_same(posenc, tmp_path):
+def test_optimized_python_behaves_the_same(posenc):
     done = posenc(*SMALL, "--json", flags=["-O"])
     plain = posenc(*SMALL, "--json")
     assert json.loads(done.stdout)["sha256"] == json.loads(plain.stdout)["sha256"]
