@@ -3,7 +3,6 @@
 import contextlib
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,12 +16,13 @@ from posenc_cli.configs.engines.runtimes import DIFFERENCES, RUNTIMES, find, rea
 from posenc_cli.errors import InvalidInput, PosencError
 from posenc_cli.numerics import exact
 from tests import tolerances
+from tests.gguf_files import GOLDEN
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "runtimes.json").read_text())
-CASES = {case["name"]: case for case in GOLDEN["cases"]}
-ENGINES = sorted((Path(__file__).parents[1] / "golden").glob("engines*.json"))
+RECORDED = json.loads((GOLDEN / "runtimes.json").read_text("utf-8"))["cases"]
+CASES = {case["name"]: case for case in RECORDED}
+ENGINES = sorted(GOLDEN.glob("engines*.json"))
 ENGINE_CASES = [case for file in ENGINES for case in json.loads(file.read_text("utf-8"))["cases"]]
-CONVERTED = json.loads((Path(__file__).parents[1] / "golden" / "llama_cpp_files.json").read_text())
+CONVERTED = json.loads((GOLDEN / "llama_cpp_files.json").read_text("utf-8"))
 ENGINE_CASES += [{**case, "engine": "llama.cpp"} for case in CONVERTED["cases"]]
 
 
@@ -241,9 +241,7 @@ def test_whatever_an_engine_reads_it_resolves_or_is_refused(runtime, model_type,
             catalogue.find(each.scheme).bind(each.values())
 
 
-CONVERTER = json.loads(
-    (Path(__file__).parents[1] / "golden" / "llama_cpp_converter.json").read_text("utf-8")
-)
+CONVERTER = json.loads((GOLDEN / "llama_cpp_converter.json").read_text("utf-8"))
 
 
 def stretched(case):

@@ -187,25 +187,27 @@ def slow():
 """
 
 
-def test_a_killed_process_leaves_the_old_file_whole(tmp_path):
+@pytest.fixture
+def writing(tmp_path):
+    """A process that has written half of what replaces a file."""
     (tmp_path / "a").write_bytes(b"old")
     with start(SLOW + "slow()", tmp_path / "a") as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == b"writing\n"
-        process.kill()
+        yield process
+
+
+def test_a_killed_process_leaves_the_old_file_whole(writing, tmp_path):
+    writing.kill()
+    writing.wait(PATIENCE)
     assert (tmp_path / "a").read_bytes() == b"old"
     left = [name for name in names(tmp_path) if name != "a"]
     assert len(left) == 1
     assert left[0].startswith(".posenc-")
 
 
-def test_an_interrupt_leaves_no_temporary(tmp_path):
-    (tmp_path / "a").write_bytes(b"old")
-    with start(SLOW + "slow()", tmp_path / "a") as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"writing\n"
-        process.send_signal(signal.SIGINT)
-        assert b"KeyboardInterrupt" in process.communicate(timeout=PATIENCE)[1]
+def test_an_interrupt_leaves_no_temporary(writing, tmp_path):
+    writing.send_signal(signal.SIGINT)
+    assert b"KeyboardInterrupt" in writing.communicate(timeout=PATIENCE)[1]
     assert (tmp_path / "a").read_bytes() == b"old"
     assert names(tmp_path) == ["a"]
 
