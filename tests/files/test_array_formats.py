@@ -66,9 +66,9 @@ def specials(dtype: DType) -> np.ndarray:
 
 
 @st.composite
-def any_bits(draw: st.DrawFn, dtypes: tuple[DType, ...]) -> tuple[np.ndarray, DType]:
+def any_bits(draw: st.DrawFn, dtypes: tuple[DType, ...], **of: int) -> tuple[np.ndarray, DType]:
     dtype = draw(st.sampled_from(dtypes))
-    shape = draw(arrays.array_shapes(max_dims=3, max_side=5))
+    shape = draw(arrays.array_shapes(**{"max_dims": 3, "max_side": 5, **of}))
     size = int(np.prod(shape)) * dtype.itemsize
     data = draw(st.binary(min_size=size, max_size=size))
     return np.frombuffer(data, dtype.numpy).reshape(shape), dtype
