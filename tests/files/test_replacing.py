@@ -40,6 +40,13 @@ def test_a_new_file_appears_only_at_the_end(tmp_path):
     assert names(tmp_path) == ["a.npy"]
 
 
+def test_an_existing_file_is_replaced(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"an old and longer content")
+    write(path)
+    assert path.read_bytes() == b"new"
+
+
 @pytest.mark.parametrize("kind", [ValueError, OSError, KeyboardInterrupt, SystemExit, Stopped])
 @pytest.mark.parametrize("clobber", [True, False])
 def test_any_exception_leaves_the_old_state_and_no_temporary(tmp_path, kind, clobber):
