@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import save, save_file
 
 from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.files import npy
@@ -187,17 +187,16 @@ def test_every_bfloat16_widens_to_float32(tmp_path, regular):
     same_bits(loaded.values, bits.view(ml_dtypes.bfloat16).astype(np.float32))
 
 
-def written(path, kind):
+def written(path, kind, values=TABLE):
     with path.open("wb") as file:
         if kind == ".npy":
-            np.save(file, TABLE)
+            np.save(file, values)
         elif kind == ".npz":
-            np.savez(file, encoding=TABLE)
+            np.savez(file, encoding=values)
         elif kind == ".csv":
-            np.savetxt(file, TABLE, delimiter=",")
+            np.savetxt(file, np.atleast_2d(values), delimiter=",", fmt="%.17g")
         else:
-            file.close()
-            save_file({"encoding": TABLE}, path)
+            file.write(save({"encoding": np.ascontiguousarray(values)}))
 
 
 @pytest.mark.parametrize("kind", [".npy", ".npz", ".csv", ".safetensors"])
