@@ -1,7 +1,5 @@
 """What tests share: running posenc as a user would, and the golden numbers."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os
@@ -222,6 +220,17 @@ def warm(monkeypatch: pytest.MonkeyPatch) -> None:
 
     copying = SimpleNamespace(**{**vars(subprocess), "Popen": started})
     monkeypatch.setattr(function_process, "subprocess", copying)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Callable[..., str]:
+    """Write a config, by default to config.json, and give the file's name."""
+
+    def write(content: Any, name: str = "config.json") -> str:
+        (tmp_path / name).write_text(json.dumps(content), "utf-8")
+        return str(tmp_path / name)
+
+    return write
 
 
 @pytest.fixture

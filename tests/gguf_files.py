@@ -1,7 +1,5 @@
 """GGUF files for tests: those that llama.cpp's converter wrote, and bytes made here."""
 
-from __future__ import annotations
-
 import json
 import struct
 from functools import cache

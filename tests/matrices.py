@@ -1,7 +1,5 @@
 """Matrices for tests, made as the command makes them but without a file."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,13 +1,9 @@
 """Memory, measured so that neither load nor what ran before is in the number."""
 
-from __future__ import annotations
-
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any
 
 HIGH_WATER = """
 def high_water():

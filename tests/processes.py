@@ -1,19 +1,16 @@
 """Processes that a test starts, and that end with it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
 import subprocess
+import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
 PATIENCE = 600.0
 """Seconds for what takes a few on an idle machine: only a process that hangs takes as long."""
@@ -40,6 +37,17 @@ def await_that(holds: Callable[[], object], process: subprocess.Popen[Any]) -> N
         assert time.monotonic() < deadline
         assert process.poll() is None, process.communicate()
         time.sleep(0.002)
+
+
+def ran(*command: str, **settings: Any) -> subprocess.CompletedProcess[Any]:
+    """Run a program, which must end well unless ``check=False``."""
+    how = {"capture_output": True, "text": True, "check": True, "timeout": PATIENCE, **settings}
+    return subprocess.run(command, **how)
+
+
+def ran_code(code: str, *arguments: str, **settings: Any) -> subprocess.CompletedProcess[Any]:
+    """Run Python code in a process of its own."""
+    return ran(sys.executable, "-c", code, *arguments, **settings)
 
 
 @contextlib.contextmanager

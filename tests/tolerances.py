@@ -15,9 +15,6 @@ TABLE = 1e-6
 SINUSOID_ANGLE = 3e-7
 """Of the position: the peers' float32 exp and product, as the golden files state it."""
 
-FLOAT64_TABLE = 2e-7
-"""Absolute: a peer that computes in float64 and stores float32."""
-
 
 def slope(heads: int) -> float:
     """Relative: a float32 base raised to the powers 1 … heads multiplies its rounding error."""

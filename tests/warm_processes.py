@@ -8,8 +8,6 @@ descriptors, and a process group of its own. Its parent waits for it and writes 
 pipe. Coverage does not measure copies.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

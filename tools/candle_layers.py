@@ -9,8 +9,6 @@ shows the layout. The answers go to tests/golden/engines_candle.json and .npz; `
 them with these files.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import subprocess
@@ -113,8 +111,7 @@ def compiled(source: str) -> Path:
 
 def turn(path: Path, values: dict[str, Any], _layer: int, _length: int | None) -> Turn:
     """Return the rotation of a layer."""
-    kind = values["model_type"]
-    source = source_of(path, kind)
+    source = source_of(path, values["model_type"])
     given = []
     for name, (type_name, optional) in fields_of(source).items():
         value = values.get(name)

@@ -1,12 +1,11 @@
 """List the claims of docs/ledger.md, each with its source and the runs that test it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from tools.ledger import (
     Alike,
     Claim,
+    Ground,
     Lower,
     MoreRight,
     Right,
@@ -16,11 +15,6 @@ from tools.ledger import (
     Run,
     Value,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tools.ledger import Ground
 
 _STRETCHES = ("none", "linear", "ntk", "yarn", "dynamic", "window", "clip", "log-n")
 _TOLD = ("nope", "sinusoidal", "rope", "alibi", "t5")

@@ -10,8 +10,6 @@ the page agrees with those files and with posenc_cli/configs/library_functions.j
 in tools/conventions_calls.py.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import contextlib
@@ -26,19 +24,15 @@ import sys
 import sysconfig
 import tempfile
 import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tools.conventions_calls import CALLS, ENVIRONMENTS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from tools.conventions_calls import Call
+from tools.conventions_calls import CALLS, ENVIRONMENTS, Call
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "conventions.md"

@@ -6,14 +6,10 @@ sides of a grid, ``x`` zeros (1, n, d), ``ids`` positions (1, n), and ``firsts``
 are 1 in the first dimension of each pair, which a rotation turns into the cosines and sines.
 """
 
-from __future__ import annotations
-
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import NamedTuple
 
 
 class Call(NamedTuple):

@@ -4,8 +4,6 @@ Such a golden has whole configs. The engine's own code builds the layers that a 
 the whole model. Its rotations of unit vectors at position 1, or its error, are the answer.
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 import hashlib
@@ -16,14 +14,12 @@ import logging
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tools.goldens import GOLDEN, laid_out
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class Turn(NamedTuple):

@@ -8,22 +8,18 @@ each config of tests/golden/engines_exllamav3.json, without weights; the rotatio
 ``RoPE`` of the settings of its attention.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json
 import sys
 import tempfile
 import types
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 from tools.engine_layers import Layer, Read, Turn, model_tool
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _SMALL = {
     "vocab_size": 64,

@@ -11,21 +11,17 @@ types if they have one. ``--check`` compares, and writes nothing. Needs the extr
 The presets were read from the files that each names as its source; no package has them.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json
 import os
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tools.goldens import configured, frequencies, layout
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 FILE = Path(__file__).parents[1] / "posenc_cli" / "configs" / "rotary.json"
 SIZES = ("hidden_size", "num_attention_heads", "num_hidden_layers", "max_position_embeddings")

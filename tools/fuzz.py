@@ -8,8 +8,6 @@ and written back, without files above 4 KiB. A value or an error of posenc is a 
 with any other outcome is written to the folder as TARGET.crash, and the status is 1.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import os

@@ -4,23 +4,19 @@ Every picture is drawn twice, for light and for dark pages. Its size and its the
 rest is in the command below it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import shlex
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from PIL import Image
 
 from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.cli.exits import main as posenc
 from posenc_cli.render.style import PALETTES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 FOLDER = "images/gallery"
 """The folder of the pictures, relative to the page."""

@@ -12,8 +12,6 @@ compares the results with tests/golden, byte by byte. Without either, the result
 tests/golden unless another folder is named. Needs the extra ``peers``.
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 import hashlib

@@ -7,8 +7,6 @@ is built, ``hatch_build.py`` makes the links of the long description absolute, w
 this writes to pyproject.toml.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

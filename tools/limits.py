@@ -8,8 +8,6 @@ answer says how many positions it shows if it does not show all. ``--check`` com
 No command may take more than `MOST_SECONDS` of CPU or `MOST_BYTES` of memory.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -11,21 +11,17 @@ the keys that are read. Each architecture is read in the states of :data:`PROBES
 The answers go to tests/golden/gguf_architectures.json; ``--check`` compares them with it.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tools.engine_layers import finish
 from tools.goldens import laid_out
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _SIZES = {
     "context_length": 4096,

@@ -8,23 +8,19 @@ write the metadata and the tensors that they make themselves, without the vocabu
 checkpoint's weights. The files go to llama_cpp_files.npz; ``--check`` compares.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 import numpy as np
 
 from tools.engine_layers import main, packed
 from tools.goldens import GOLDEN
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 NAME = "llama_cpp_files"
 

@@ -3,11 +3,9 @@
 Both are derived from the declarations of the commands.
 """
 
-from __future__ import annotations
-
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from posenc_cli import __version__
 from posenc_cli.cli.app import (
@@ -20,10 +18,6 @@ from posenc_cli.cli.command_line import COMMANDS, function_of
 from posenc_cli.cli.help.help_page import HelpPage
 from posenc_cli.cli.help.known_answers import PATHS
 from posenc_cli.cli.streams import WIDEST_PIPED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
 
 FOLDER = Path(__file__).parent.parent / "man"
 

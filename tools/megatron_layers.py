@@ -9,20 +9,16 @@ all other imports are stand-ins. The answers go to tests/golden/engines_megatron
 ``--check`` compares them with these files.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import sys
 from dataclasses import make_dataclass
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tools.engine_layers import Build, Turn, layer_tool, turn_of
 from tools.stand_ins import Finder, StandIn
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BRIDGES = {
     "llama": "llama.llama_bridge:LlamaBridge",

@@ -7,22 +7,18 @@ from the config, without weights, and each layer's own rotation rotates unit vec
 The answers go to tests/golden/engines.json and .npz; ``--check`` compares them with these files.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import os
 import re
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tools.engine_layers import Build, Turn, layer_tool, turn_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RENAMED = {"mistral": "llama", "qwen2_5_vl": "qwen2_vl"}
 """The module of model types without one of their own, from the table in its utils."""

@@ -10,8 +10,6 @@ distinguish it from the code) from run to run. ``--again`` tries only the surviv
 note, and counts again. ``--renew`` tries nothing, and updates the places of the survivors.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import concurrent.futures
@@ -26,13 +24,11 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "tests" / "mutants.json"

@@ -8,8 +8,6 @@ tests/golden/engines_onnxruntime_genai.json. The tables of cosines and sines, th
 by them, and the layout are read from that graph.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import importlib
@@ -18,14 +16,12 @@ import re
 import sys
 import tempfile
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from tools.engine_layers import Layer, Read, Turn, measured, model_tool
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 _SMALL = {"vocab_size": 64, "intermediate_size": 64, "hidden_act": "silu", "pad_token_id": 0}
 _EXPERTS = {"num_local_experts": 2, "num_experts": 2, "num_experts_per_tok": 1}

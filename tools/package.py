@@ -8,21 +8,16 @@ platform's wheel for each version of Python that is here, and the installed comm
 jobs. UV names uv, which also runs Zig and the checkers.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from posenc_cli.backends.native import PLATFORM
 from tools.pythons import interpreter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).parents[1]
 UV = os.environ.get("UV", "uv")

@@ -5,8 +5,6 @@ draws the pictures in docs/images. Those of the gallery take a minute or two: --
 or checks them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -14,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image
@@ -31,14 +28,12 @@ from posenc_cli.configs import library
 from posenc_cli.configs.config import resolve
 from posenc_cli.configs.engines.runtimes import DIFFERENCES, RUNTIMES
 from posenc_cli.files.formats import FORMATS
+from posenc_cli.formulas.declare import Scheme
+from posenc_cli.formulas.parameters import Parameter
 from posenc_cli.formulas.tables import ROTARY_TABLES
 from posenc_cli.inference.codes import Cause, FindingName, SubjectKind
 from tests.diagnosis.mutants_table import caught, mutants_markdown, passing_markdown
 from tools import gallery, ledger, screenshot
-
-if TYPE_CHECKING:
-    from posenc_cli.formulas.declare import Scheme
-    from posenc_cli.formulas.parameters import Parameter
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))

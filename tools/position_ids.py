@@ -8,22 +8,18 @@ encoders are run, and the rows of their table or the ids of their rotation are r
 models, generation computes the ids from a mask. The answers go to tests/golden/position_ids.json.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import json
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from tools.engine_layers import finish
 from tools.goldens import GOLDEN, laid_out
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 NAME = "position_ids"
 CLASSES = {

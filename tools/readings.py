@@ -10,8 +10,6 @@ line for each difference, and the count of each outcome; the status is 1 if ther
 Needs the extra ``peers``.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -19,24 +17,21 @@ import random
 import sys
 import warnings
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.configs import families
 from posenc_cli.configs.config import resolve
+from posenc_cli.configs.families import Rotary
 from posenc_cli.configs.layer_types import WITHOUT_ATTENTION
+from posenc_cli.configs.resolved import Resolved
 from posenc_cli.configs.rope_rules import RULES
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics import exact
 from tools.goldens import configured, frequencies, layout
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from posenc_cli.configs.families import Rotary
-    from posenc_cli.configs.resolved import Resolved
 
 FREQUENCY_TOLERANCE = 1e-5
 """The relative error of a power in float32, as in the golden config_rope."""

@@ -6,17 +6,13 @@ shapes of parts whose name suggests positions. Types whose model needs a missing
 than defaults, are listed without these. ``tools/goldens.py registry`` runs this.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from posenc_cli.configs import families
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _ATTENDS = re.compile("Atten|Attn|MHA")
 _TABLE = re.compile(

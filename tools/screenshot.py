@@ -1,27 +1,21 @@
 """Draw the output of a command in a terminal as a picture."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from io import BytesIO
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from PIL import Image
+from rich.color import Color
 from rich.console import Console
+from rich.style import Style
 from rich.terminal_theme import SVG_EXPORT_THEME as THEME
 from rich.text import Text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from rich.color import Color
-    from rich.style import Style
 
 COLUMNS, LINES = 80, 24
 _SIZE = 20

@@ -9,8 +9,6 @@ parts that do not rotate (MLPs, experts) are left out. The answers go to
 tests/golden/engines_sglang.json and .npz; ``--check`` compares them with these files.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import json
@@ -19,8 +17,9 @@ import math
 import sys
 import tempfile
 import types
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -34,9 +33,6 @@ from tools.stand_ins import (
     layout_of_moved_rows,
     rotary_owner,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 OWN = ("models", "layers.rotary_embedding", "configs")
 """The parts of sglang.srt that are used unchanged."""

@@ -1,7 +1,5 @@
 """Change each page that mkdocs writes, so that it fetches nothing from other sites."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -4,8 +4,6 @@ The tested parts of an engine are its own. All other imports (kernels, linear la
 the launch of a server) are stand-ins without effect.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib.abc
 import importlib.machinery
@@ -14,13 +12,11 @@ import inspect
 import re
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from torch import nn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 NO = ("is_", "cpu_has", "get_bool", "use_", "has_", "support", "should", "can_", "enable")
 """First parts of the names of functions that ask for features of a machine: they have none."""

@@ -12,7 +12,6 @@ half for every other type. The answers go to tests/golden/engines_tensorrt_llm.j
 ``--check`` compares them with these files.
 """
 
-from __future__ import annotations
 import __future__
 
 import ast
@@ -27,8 +26,9 @@ import sys
 import tempfile
 import weakref
 from collections import namedtuple
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,9 +37,6 @@ from transformers.configuration_utils import ALLOWED_LAYER_TYPES
 
 from tools.engine_layers import Build, Turn, layer_tool
 from tools.stand_ins import Kind, Nothing, Part
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _TORCH = "tensorrt_llm/_torch"
 

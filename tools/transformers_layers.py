@@ -9,8 +9,6 @@ from the config, and its own function rotates unit vectors at position 1 in a ba
 The answers go to tests/golden/engines_transformers.json and .npz; ``--check`` compares them.
 """
 
-from __future__ import annotations
-
 import copy
 import importlib
 import inspect

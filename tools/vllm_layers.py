@@ -9,8 +9,6 @@ left out. The answers go to tests/golden/engines_vllm.json and .npz; ``--check``
 these files.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import json
@@ -19,8 +17,9 @@ import re
 import sys
 import tempfile
 import types
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 import torch
@@ -37,9 +36,6 @@ from tools.stand_ins import (
     rotary_owner,
 )
 from tools.transformers_layers import turn_of_config
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 OWN = ("model_executor.models", "model_executor.layers.rotary_embedding", "transformers_utils")
 STOOD_IN_FOR = (

@@ -147,8 +147,7 @@ def test_of_every_scheme_the_optimum_is_reached(scheme):
 
 
 def test_many_targets_are_asked_for_alike():
-    of_nope = result("nope", "same:3", lengths=(200,))
-    assert of_nope.head.queries == 97
+    assert result("nope", "same:3", lengths=(200,)).head.queries == 97
     everything = result("rope", "window:400", {"dim": 4}, lengths=(200,))
     assert (everything.at(200).mass, everything.at(200).right) == (1.0, 1.0)
     assert np.abs(everything.head.optimum.numbers).max() < 1e-9

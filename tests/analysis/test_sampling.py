@@ -1,7 +1,5 @@
 """What is looked at of something long: which rows, what they hold, and what they cannot show."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from typing import Any

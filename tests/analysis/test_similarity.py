@@ -1,7 +1,5 @@
 """Similarities: against products of whole tables, mpmath and closed forms."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath

@@ -1,7 +1,5 @@
 """Spectra: against mpmath, closed forms, and transformers' rules as fractions."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """What callers may give, and errors in the words of arguments."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import math

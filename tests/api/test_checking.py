@@ -1,7 +1,5 @@
 """Arrays, tensors and functions that are checked from Python, as the command checks files."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Encodings as arrays: the values that the command writes, in the shapes that callers want."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

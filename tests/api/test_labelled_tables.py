@@ -1,7 +1,5 @@
 """Tables of pandas, polars and xarray are arrays wherever one is taken, whatever their labels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Notebooks: one line for a report as a value, a table or a picture as the output of a cell."""
 
-from __future__ import annotations
-
 import io
 import pickle
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """The package as people import it: lazy, complete, and typed."""
 
-from __future__ import annotations
-
 import inspect
 import subprocess
 import sys
@@ -10,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import posenc_cli as posenc
+from tests.processes import ran_code
 
 USE = """
 import numpy as np
@@ -41,8 +40,7 @@ assert_type(posenc.__version__, str)
 
 def test_importing_it_imports_no_numpy():
     code = "import sys, posenc_cli; print(sorted({'numpy', 'typer', 'rich'} & {*sys.modules}))"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout == "[]\n"
+    assert ran_code(code).stdout == "[]\n"
 
 
 def test_what_is_exported_is_there_and_says_what_it_is():

@@ -1,7 +1,5 @@
 """Figures, similarities and spectra from Python."""
 
-from __future__ import annotations
-
 import io
 import json
 

@@ -1,7 +1,5 @@
 """The fixture that tests of others get from posenc."""
 
-from __future__ import annotations
-
 import pytest
 
 import posenc_cli as posenc

@@ -1,7 +1,5 @@
 """``posenc.resize``: arrays and tensors in, the like of them out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

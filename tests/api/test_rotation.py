@@ -1,7 +1,5 @@
 """Vectors that are turned as peers turn them, of NumPy and of torch."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -3,8 +3,6 @@
 Strict arrays refuse what the standard leaves open: mixed kinds, integers divided, other names.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import numpy as np

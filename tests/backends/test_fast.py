@@ -1,7 +1,5 @@
 """The compiled kernel, judged by the NumPy core bit for bit, and by what its own cache does."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import json
@@ -9,7 +7,6 @@ import math
 import platform
 import re
 import shutil
-import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
@@ -39,7 +36,7 @@ from tests.numerics.test_waves import (
     interleaved,
     ladder,
 )
-from tests.processes import PATIENCE, UNMEASURED
+from tests.processes import UNMEASURED, ran, ran_code
 
 HERE = FastBackend().status()
 if not HERE.available:
@@ -510,11 +507,7 @@ def test_generate_says_what_it_costs_to_have_no_kernel_where_one_would_repay(
 def test_a_library_that_does_not_compute_the_cells_is_not_used(code, reason, library, tmp_path):
     (tmp_path / "other.c").write_text(code)
     library.unlink()
-    subprocess.run(
-        ["cc", "-shared", "-fPIC", "-o", library, tmp_path / "other.c"],
-        check=True,
-        timeout=PATIENCE,
-    )
+    ran("cc", "-shared", "-fPIC", "-o", str(library), str(tmp_path / "other.c"))
     native.seal(library)
     assert reason in registry.status("fast").reason
 
@@ -621,9 +614,7 @@ def test_the_kernel_reads_and_writes_what_is_its_own_and_does_nothing_undefined(
     library = tmp_path / native.LIBRARY.name
     flags = ("-Og", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     assert hatch_build.compiled(library, flags=flags)
-    found = subprocess.run(
-        ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
-    )
+    found = ran("gcc", "-print-file-name=libasan.so")
     code = DRIVER.replace(
         "library = native.loaded_library()",
         f"import pathlib; native.LIBRARY = pathlib.Path({str(library)!r}); "
@@ -634,14 +625,8 @@ def test_the_kernel_reads_and_writes_what_is_its_own_and_does_nothing_undefined(
 
 
 def python(code, **environment):
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env={**UNMEASURED, "PYTHONPATH": str(ROOT), **environment},
-        cwd="/",
-        timeout=PATIENCE,
-    )
+    own = {**UNMEASURED, "PYTHONPATH": str(ROOT), **environment}
+    done = ran_code(code, check=False, cwd="/", env=own)
     assert done.returncode == 0, done.stderr
     return done
 

@@ -1,7 +1,5 @@
 """The torch backend: NumPy's bytes where exact, a torch module's values where not."""
 
-from __future__ import annotations
-
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -22,6 +20,7 @@ from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.numerics.waves import WaveTable
 from tests.contracts.test_schemes import SMALL
 from tests.matrices import request
+from tests.processes import ran_code
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from posenc_cli.backends import torch_waves  # noqa: E402
@@ -179,8 +178,7 @@ def test_scales_that_leave_the_range_of_a_format(scale, dtype):
 
 @pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16], ids=["float16", "bfloat16"])
 def test_rounding_to_odd_first_makes_torchs_rounding_right(dtype):
-    bits = np.arange(1 << 16, dtype=np.uint16)
-    numbers = widen(bits.view(dtype.numpy), dtype)
+    numbers = widen(np.arange(1 << 16, dtype=np.uint16).view(dtype.numpy), dtype)
     numbers = np.unique(numbers[np.isfinite(numbers)])
     middles = (numbers[1:] + numbers[:-1]) / 2
     values = np.concatenate(
@@ -292,8 +290,7 @@ def test_reduced_values_are_those_of_a_module(arithmetic, scaling):
         found = filled(waves, positions, halves, 32, dtype)
         expected = torch.cat((cosines, sines), dim=-1).double().numpy()
         assert_same_bytes(widen(found, dtype), expected)
-        wide = filled(waves, positions, halves, 32, FLOAT64)
-        assert_same_bytes(wide, expected)
+        assert_same_bytes(filled(waves, positions, halves, 32, FLOAT64), expected)
 
 
 def test_reduced_values_are_rounded_once_more_to_a_narrower_format():
@@ -402,9 +399,7 @@ def test_status_names_version_and_devices():
 
 
 @pytest.mark.slow
-def test_the_backend_is_imported_without_torch(posenc):
-    import subprocess
-
+def test_the_backend_is_imported_without_torch():
     code = (
         "import sys\n"
         "from posenc_cli.backends import registry\n"
@@ -412,7 +407,7 @@ def test_the_backend_is_imported_without_torch(posenc):
         "assert registry.choose('auto', device=None, values=1 << 30).backend.name != 'torch'\n"
         "assert 'torch' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    ran_code(code)
 
 
 @pytest.mark.slow
@@ -475,8 +470,7 @@ def test_a_missing_or_broken_torch(broken_torch, posenc, tmp_path):
     assert "second line" not in asked.stderr
     rows = posenc("generate", "-s", "normalized", "-l", "9", "--backend", "torch", env=environment)
     assert (rows.returncode, reason in rows.stderr) == (3, True)
-    listed = posenc("--version", "--verbose", env=environment)
-    assert listed.returncode == 0
+    assert posenc("--version", "--verbose", env=environment).returncode == 0
     silent = posenc("generate", "-s", "rope", "-l", "9", "-o", "auto.npy", env=environment)
     assert silent.returncode == 0
     assert reason not in silent.stderr

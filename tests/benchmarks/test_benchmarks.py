@@ -1,7 +1,5 @@
 """Benchmarks run end to end, save strict JSON, and give the README its section."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -284,8 +282,7 @@ def test_errors_and_units_are_those_of_the_stored_format():
 
 def test_zeros_take_as_many_bytes_as_the_table(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "unlink", lambda _: None)
-    work = Work(5000, "float32")
-    streaming._zeros(work, tmp_path / "zeros")
+    streaming._zeros(Work(5000, "float32"), tmp_path / "zeros")
     assert (tmp_path / "zeros").stat().st_size == 5000 * DIM * 4
 
 

@@ -1,7 +1,5 @@
 """Chromium as tests move it: each call does in another process what a reader would do."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,19 +1,15 @@
 """Browsers, light and dark, where PySide6 has one (`make browser` installs it)."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.browser.chromium import Browser
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @cache

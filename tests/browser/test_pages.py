@@ -1,7 +1,5 @@
 """Pages in Chromium: what a reader sees, points at and moves, on a desk and on a phone."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

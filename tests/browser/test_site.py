@@ -1,7 +1,5 @@
 """The site in Chromium: every page on a desk and on a phone, and a search without a network."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

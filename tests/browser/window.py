@@ -5,8 +5,6 @@ standard input is a list, the name of a method and its arguments; a line of stan
 with its value and with what the page said to its console.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """What the tests of calls share."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Answers that a function's process garbles, and results that are no arrays: one line, status 2."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Batches, heads and positions beside tables: what shows in some calls alone is seen."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """Functions as subjects: what a user's code may do wrong is found, and never a pass."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The signatures that people have: the form is found and said, and what is wrong is named by it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

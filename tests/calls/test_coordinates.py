@@ -1,7 +1,5 @@
 """Functions of coordinates on several axes are given these, in the shape that each takes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

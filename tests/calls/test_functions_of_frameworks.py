@@ -1,7 +1,5 @@
 """Functions of each framework are called with its arrays: right ones pass and wrong ones fail."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """A user's function runs in the environment that it lives in, which has nothing of posenc."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

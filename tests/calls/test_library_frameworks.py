@@ -1,7 +1,5 @@
 """The library gives arrays of the framework that it was given, inside traced functions too."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """ONNX graphs are called as functions of their inputs."""
 
-from __future__ import annotations
-
 import json
 import sys
 

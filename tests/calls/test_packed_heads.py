@@ -1,7 +1,5 @@
 """Functions of (batch, rows, heads·d) are given several heads, and told how many or how wide."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A function is had again as if it was never called: of a copy of its process, or of a new one."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import textwrap

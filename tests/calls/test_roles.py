@@ -1,7 +1,5 @@
 """Every parameter with a role is given it, and a function that ignores one is found."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

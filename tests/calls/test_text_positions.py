@@ -1,7 +1,5 @@
 """A function of one number for each row is checked at text positions, and the report says so."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Modules of transformers, whose classes are made with the config that names the reference."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 

@@ -4,18 +4,14 @@ Written apart from posenc, as the mutants are: of each case's frequencies and po
 the cosines and sines that its code would hold.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from posenc_cli.records import Record
 from tests.diagnosis.textbook import CASES, ladder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FURTHEST = 10**6
 

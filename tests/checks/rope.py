@@ -1,7 +1,5 @@
 """What the tests of rope-check share: references, and subjects without files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Schemes that turn nothing: whether scores depend on m − n is judged as it truly is."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

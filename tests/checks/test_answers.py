@@ -1,7 +1,5 @@
 """What functions return, read as tables, as vectors, and as queries and keys."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

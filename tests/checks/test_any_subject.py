@@ -1,7 +1,5 @@
 """Any array as a subject, of any scheme: a verdict or one line, never a bug or a warning."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -1,7 +1,5 @@
 """``posenc check``: its forms, statuses, subjects and errors, as a command and in Python."""
 
-from __future__ import annotations
-
 import json
 import xml.etree.ElementTree as ET
 

@@ -1,7 +1,5 @@
 """The words of reports: those that the command line promises, each stated once."""
 
-from __future__ import annotations
-
 import ast
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where a user's function is defined, found without running any of its code."""
 
-from __future__ import annotations
-
 import pytest
 
 from posenc_cli.checks.definition import SourcePlace, definition_place

@@ -1,7 +1,5 @@
 """What a tolerance that grows with the angle would hide: offsets and noise at far positions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Rotations are read off their factors: at any distances, backward, blurred or sparse."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -3,8 +3,6 @@
 The wrong values are written here, as the code of the reports does it, and never by posenc.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

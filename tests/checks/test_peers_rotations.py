@@ -1,7 +1,5 @@
 """No peer's own tables, frequencies or rotated vectors fail a check against their scheme."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The ids of positions of prompts, against those that transformers' own code gives."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

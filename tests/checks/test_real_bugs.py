@@ -3,8 +3,6 @@
 docs/bugs.md is the same list for readers, with the thread of each.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

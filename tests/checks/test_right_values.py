@@ -1,7 +1,5 @@
 """What libraries' own code gives of encodings that rotate nothing passes, in every format."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

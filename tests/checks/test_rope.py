@@ -1,7 +1,5 @@
 """The findings: proven bounds over all vectors and all pairs of positions, and tolerances."""
 
-from __future__ import annotations
-
 import mpmath
 import numpy as np
 import pytest

@@ -3,8 +3,6 @@
 The chains are NumPy's own float32 and float64, the exact values mpmath's.
 """
 
-from __future__ import annotations
-
 import mpmath
 import numpy as np
 import pytest

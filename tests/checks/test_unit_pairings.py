@@ -1,7 +1,5 @@
 """Four vectors show a map that turns pairs of columns; whatever else it does is seen, too."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

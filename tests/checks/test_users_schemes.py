@@ -1,7 +1,5 @@
 """A scheme that a user wrote is identified, and named by a diagnosis, as posenc's own are."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -459,8 +459,7 @@ def test_a_difference_that_is_not_finite_is_told_apart_from_what_is_equal(call, 
 
 
 def test_of_more_cells_than_fit_the_farthest_is_drawn(call, tmp_path):
-    rng = np.random.default_rng(1)
-    values = rng.standard_normal((600, 50))
+    values = np.random.default_rng(1).standard_normal((600, 50))
     values[431, 17] = -9
     np.save(tmp_path / "a.npy", values)
     np.save(tmp_path / "b.npy", np.zeros_like(values))

@@ -38,8 +38,7 @@ def test_json_carries_the_profile_and_the_verdict(document):
 
 def test_json_of_a_table_that_is_not_relative_has_its_extremes(document):
     found = document("dot-similarity", "-s", "learned", "-l", "30", "-d", "4")
-    table = matrix("learned", "0:30", dtype="float64", dim=4)
-    squares = (table**2).sum(axis=1)
+    squares = (matrix("learned", "0:30", dtype="float64", dim=4) ** 2).sum(axis=1)
     assert (found["toeplitz"], found["evidence"]) == (False, "measured")
     assert found["pairs"] == found["all_pairs"] == 30 * 31 // 2
     assert found["extremes"]["least"][29] == pytest.approx(squares.min())

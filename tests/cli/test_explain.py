@@ -14,16 +14,6 @@ GEMMA |= {"rope_theta": 1000000, "rope_local_base_freq": 10000, "sliding_window_
 BASELESS = {key: value for key, value in GEMMA.items() if key != "rope_theta"}
 
 
-@pytest.fixture
-def config(tmp_path):
-    def write(content, name="config.json"):
-        path = tmp_path / name
-        path.write_text(json.dumps(content), "utf-8")
-        return str(path)
-
-    return write
-
-
 def test_a_report_names_layers_values_and_where_they_were_read(config, printed):
     out = printed("explain", config(GEMMA), err="")
     assert "model type gemma3_text" in out
@@ -80,8 +70,7 @@ def test_strict_fails_where_a_base_is_a_default_or_a_key_is_unread(call, config,
     assert call("explain", unread)[0] == 0
     status, _, err = call("explain", unread, "--strict")
     assert (status, err) == (1, "posenc: warning: --strict: not read: rotary_emb_base\n")
-    defaulted = config(BASELESS)
-    out = printed("explain", defaulted, "--strict", "--json", status=1)
+    out = printed("explain", config(BASELESS), "--strict", "--json", status=1)
     assert json.loads(out)["defaulted"] == ["rope_theta of full_attention layers"]
 
 
@@ -102,7 +91,7 @@ def test_each_of_several_configs_is_judged_whatever_the_others_are(call, config)
     assert call("explain", wrong, wrong, "--quiet")[1] == ""
 
 
-def test_a_model_and_standard_input_are_explained_too(call, posenc, tmp_path):
+def test_a_model_is_explained_too_and_a_mistyped_one_hinted_at(call, tmp_path):
     status, out, _ = call("explain", "llama-3.1-8b", "--json")
     assert (status, json.loads(out)["layers"][0]["scheme"]) == (0, "rope-llama3")
     status, _, err = call("explain", "llama-3.1-8")
@@ -122,8 +111,7 @@ def test_layers_that_are_alike_share_a_table(call, config):
     out = call("explain", config({"model_type": "gpt_oss", "num_hidden_layers": 2}))[1]
     assert "sliding_attention: rope-yarn (1 layer: 0)\nfull_attention: rope-yarn" in out
     assert out.count("truncate") == 1
-    flat = " ".join(out.split())
-    assert "attention factor: 1.34657359; logits × 1.813260434" in flat
+    assert "attention factor: 1.34657359; logits × 1.813260434" in " ".join(out.split())
 
 
 def test_names_and_key_paths_are_never_cut(call, config):

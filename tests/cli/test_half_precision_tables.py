@@ -93,8 +93,7 @@ def test_a_function_that_rounds_what_it_returns_is_told_the_same(tmp_path, call)
         "    return y.astype(np.float16).astype(np.float32)\n"
     )
     status, out, _ = call(*PLAIN, "-l", "128", "--impl", f"{tmp_path}/port.py:f", "--json")
-    document = json.loads(out)
-    assert (status, document["accepted_by"]) == (1, "--tol float16")
+    assert (status, json.loads(out)["accepted_by"]) == (1, "--tol float16")
     assert call(*PLAIN, "-l", "128", "--impl", f"{tmp_path}/port.py:f", "--tol", "float16")[0] == 0
 
 

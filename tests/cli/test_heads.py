@@ -170,8 +170,7 @@ def test_the_picture_is_of_scores_by_offset_and_amplitudes_by_wavelength(documen
     assert [span["to"] for span in scores["spans"]] == [11.0]
     assert [curve["name"] for curve in amplitudes["curves"]] == ["rope"]
     assert len(amplitudes["curves"][0]["y"]) == 4
-    top = np.argmax(scores["curves"][0]["y"][:12])
-    assert top == 1  # the previous token
+    assert np.argmax(scores["curves"][0]["y"][:12]) == 1  # the previous token
     (only,) = document("heads", "-s", "alibi", "--train", "12", "--plot")["curves"]
     assert len(only["x"]) == 96
 

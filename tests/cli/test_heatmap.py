@@ -185,12 +185,6 @@ def test_a_sampled_map_shows_the_position_it_is_about(size, drawn):
         assert panel["rows"] == sorted(set(panel["rows"]))
 
 
-def test_dims_choose_columns(drawn):
-    data = drawn("-s", "sinusoidal", "-l", "4", "--dims", "3:6")
-    assert data["columns"] == [4, 3, 5]
-    assert [band["label"] for band in data["bands"]["columns"]] == ["sin", "cos"]
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "said"),

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from importlib.metadata import version
@@ -14,6 +13,7 @@ import pytest
 
 import posenc_cli as posenc
 from posenc_cli.cli.command_line import COMMANDS
+from tests.processes import ran_code
 
 WATCHED = {
     *("numpy", "typer", "rich", "plotext", "matplotlib", "matplotlib.pyplot", "PIL", "torch"),
@@ -99,13 +99,8 @@ def imported_by(arguments: list[str], folder) -> tuple[int, set[str]]:
     """The status of a run in a process of its own, and the modules that it imported."""
     # Coverage would import hashlib.
     unmeasured = {name: own for name, own in os.environ.items() if not name.startswith("COVERAGE")}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**unmeasured, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    environment = {**unmeasured, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = ran_code(PROGRAM, *arguments, check=False, cwd=folder, env=environment)
     status, *modules = done.stderr.splitlines()[-1].split()
     return int(status), {*modules}
 

@@ -44,8 +44,7 @@ def test_several_stand_side_by_side_in_as_many_tables_as_they_need(call, printed
     out = printed(*line)
     assert len(out.splitlines()) <= 24
     assert max(map(len, out.splitlines())) <= 80
-    header = out.partition("\n\n")[2].splitlines()[0].split()
-    assert header == ["rope", "alibi", "learned"]
+    assert out.partition("\n\n")[2].splitlines()[0].split() == ["rope", "alibi", "learned"]
     assert "unique: smallest row distance" in call(*line, "--verbose")[1]
     for name in PROPERTIES:
         assert re.search(rf"^{name} +\S", out, re.MULTILINE)

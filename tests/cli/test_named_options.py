@@ -54,7 +54,6 @@ def test_errors_and_hints_of_a_command_name_its_own_options():
 
 
 def test_a_reference_of_another_width_is_told_by_options_that_give_it():
-    reference = rope.reference("rope", dim=48, partial=0.5)
-    words = of_width(reference, 24).options.split()
+    words = of_width(rope.reference("rope", dim=48, partial=0.5), 24).options.split()
     assert words == ["--dim", "48", "--set", "partial=1"]
     assert {word for word in words if word.startswith("--")} <= options_of("rope-check")

@@ -57,7 +57,7 @@ def test_a_terminal_sees_the_bar_of_a_long_job_and_a_pipe_does_not(tmp_path):
     assert b"%" not in piped.stderr
 
 
-def test_row_labels_survive(tmp_path):
+def test_row_labels_survive():
     matrix = request("rope", "3:6").plan().matrix()
     wrapped = console.with_progress(matrix, Terminal())
     assert list(wrapped.row_labels()) == [3, 4, 5]

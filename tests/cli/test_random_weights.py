@@ -64,8 +64,7 @@ def test_rows_past_a_file_are_named_where_they_are_asked_for(call, tmp_path):
     np.save(tmp_path / "w.npy", np.ones((4, 8)))
     line = ("heatmap", "-s", "learned", "--set", "weights=w.npy", "--set", "extend=random")
     assert "random" not in text_of(call(*line, "-l", "4")).replace("extend=random", "")
-    past = text_of(call(*line, "-l", "5"))
-    assert "random weights from position 4 on, seed 0" in past
+    assert "random weights from position 4 on, seed 0" in text_of(call(*line, "-l", "5"))
     moved = text_of(call(*line, "--set", "offset=2", "-l", "3"))
     assert "random weights from position 2 on" in moved
 

@@ -19,6 +19,7 @@ from posenc_cli.records import replace
 from tests.checks.rope import MUTANTS, vectors
 from tests.diagnosis.textbook import CASES, ladder
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER
+from tests.processes import ran_code
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
@@ -252,8 +253,7 @@ def test_junit_and_out_write_one_whole_file(files, call, refused):
         status, out, err = call(*asked)
         assert (status, out) == (1, "")
         assert err.startswith("FAILED")
-        root = ET.fromstring((files / name).read_text())
-        assert root.get("failures") == "1"
+        assert ET.fromstring((files / name).read_text()).get("failures") == "1"
     assert "a.xml" in refused(*CHECK, "--out", "a.xml", "--no-clobber", status=3)
 
 
@@ -492,10 +492,7 @@ def test_files_are_checked_in_memory_that_does_not_grow_with_them(kind, tmp_path
             f" {str(first)!r}, {str(second)!r}, '-q']\n"
             "print(main(asked), high_water())\n"
         )
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        )
-        status, peak = map(int, done.stdout.split())
+        status, peak = map(int, ran_code(code).stdout.split())
         assert status == 0
         peaks.append(peak)
     assert peaks[1] < peaks[0] + (24 << 20)
@@ -513,8 +510,7 @@ def test_every_row_of_a_file_is_looked_at(tmp_path, printed):
         wrong[row, 7] = -wrong[row, 7] - 1
         np.save(tmp_path / "cos.npy", wrong)
         out = printed(*CHECK, "--tables", "cos.npy", "sin.npy", "--json", status=1)
-        finding = json.loads(out)["findings"][-1]
-        assert finding["at"] == {"position": row, "pair": 7}
+        assert json.loads(out)["findings"][-1]["at"] == {"position": row, "pair": 7}
 
 
 @pytest.mark.long

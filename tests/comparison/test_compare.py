@@ -1,7 +1,5 @@
 """What two sides differ in is said first, and large files are not identified unasked."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

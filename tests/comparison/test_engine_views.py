@@ -1,7 +1,5 @@
 """Where engines part: what is held against what, and what is said of it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -167,8 +165,7 @@ def test_a_parameter_that_is_given_holds_for_every_engine():
 
 
 def test_what_turns_fewer_pairs_is_apart_and_says_why_it_was_not_compared():
-    result = views(config("qwen2", None, partial_rotary_factor=0.5))
-    (kind,) = result.kinds
+    (kind,) = views(config("qwen2", None, partial_rotary_factor=0.5)).kinds
     view = next(view for view in kind.views if "vllm" in view.engines)
     assert view.engines[0] != "transformers"
     assert view.why_not == "the shapes differ: 32 and 16 pairs"

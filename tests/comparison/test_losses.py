@@ -1,7 +1,5 @@
 """What a GGUF file has lost of its config: found, and named; nothing of a faithful one."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -645,8 +643,7 @@ def test_a_scaling_type_of_a_file_is_sourced_by_its_key_and_not_by_its_factor():
     keys, tensors = parsed(data)
     keys["qwen3.rope.scaling.type"] = ("string", "yarn")
     keys["qwen3.rope.scaling.factor"] = ("float32", 4.0)
-    yarn = reading(gguf_bytes(keys, tensors))
-    loss = compare_models(model(config), yarn).losses[0]
+    loss = compare_models(model(config), reading(gguf_bytes(keys, tensors))).losses[0]
     assert (loss.name, loss.b.source) == ("scaling-type", "qwen3.rope.scaling.type")
 
 

@@ -3,11 +3,7 @@
 Each is a run of its own, whose status, names, seconds and memory are looked at.
 """
 
-from __future__ import annotations
-
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +18,7 @@ from tests.comparison import test_score_losses as scores_here
 from tests.comparison import test_stored_frequencies as stored_here
 from tests.gguf_files import CASES, converted, parsed
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER
-from tests.processes import UNMEASURED
+from tests.processes import UNMEASURED, ran_code
 
 pytestmark = [
     pytest.mark.slow,
@@ -48,13 +44,8 @@ runpy.run_module("posenc_cli", run_name="__main__")
 
 def run(*arguments):
     """The status, what is printed, and the seconds and mebibytes of a command."""
-    done = subprocess.run(
-        [sys.executable, "-c", WATCHED, *arguments, "--json"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=UNMEASURED,  # coverage would count too
-    )
+    # Coverage would count too.
+    done = ran_code(WATCHED, *arguments, "--json", check=False, env=UNMEASURED)
     *err, last = done.stderr.splitlines()
     memory, seconds = last.split()
     return done.returncode, done.stdout, "\n".join(err), float(seconds), int(memory) / (1 << 20)

@@ -1,7 +1,5 @@
 """What multiplies and caps scores: what a file lost of it is named, of a right file nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from posenc_cli.comparison.losses import compare_models

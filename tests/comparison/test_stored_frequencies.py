@@ -1,7 +1,5 @@
 """Frequencies that a checkpoint stores, held against its config: found, and named."""
 
-from __future__ import annotations
-
 import json
 import struct
 
@@ -154,8 +152,7 @@ def test_shards_are_one_checkpoint_by_their_index_or_folder(call, tmp_path):
         losses = json.loads(out)["losses"]
         assert (status, [loss["layers"] for loss in losses]) == (1, ["layers 16–31"])
     status, out, _ = call("compare", str(index), LLAMA, "--json")
-    first = json.loads(out)["losses"][0]
-    assert (status, first["b"]["source"]) == (1, "rope_scaling.factor")
+    assert (status, json.loads(out)["losses"][0]["b"]["source"]) == (1, "rope_scaling.factor")
     (tmp_path / names["b"]).unlink()
     status, _, err = call("compare", LLAMA, str(index))
     assert (status, err.count("\n")) == (3, 1)

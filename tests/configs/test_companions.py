@@ -1,7 +1,5 @@
 """Configs of drafters, adapters and generation: read, or refused by what they are."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -28,16 +26,6 @@ def speculators(kind="eagle3", **changes):
 
 def eagle(**changes):
     return {**LAYER, "architectures": ["LlamaForCausalLMEagle3"], **changes}
-
-
-@pytest.fixture
-def config(tmp_path):
-    def write(values, name="config.json"):
-        path = tmp_path / name
-        path.write_text(json.dumps(values), "utf-8")
-        return str(path)
-
-    return write
 
 
 def test_a_drafter_is_read_by_its_own_layers_and_told_as_one(call, config):

@@ -1,7 +1,5 @@
 """The summary of a config: what its lengths, factors, layers and parts come to."""
 
-from __future__ import annotations
-
 import pytest
 
 from posenc_cli.configs.conclusions import ConclusionCode, conclusions

@@ -1,7 +1,5 @@
 """Reading configs: what is refused, warned of, left unread, and which layers are which."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -268,7 +266,6 @@ def test_layer_types_that_are_alike_need_no_choice():
          "rope", (0,)),
         ({"model_type": "smollm3", "num_hidden_layers": 6, "no_rope_layer_interval": 3}, "rope",
          (2, 5)),
-        ({"model_type": "llama4_text", "num_hidden_layers": 8}, "chunked_attention", (3, 7)),
         ({"model_type": "cohere2", "num_hidden_layers": 8}, "sliding_attention", (3, 7)),
         ({"model_type": "exaone4", "num_hidden_layers": 8}, "sliding_attention", (3, 7)),
         ({"model_type": "cohere2", "num_hidden_layers": 4, "sliding_window_pattern": 2},

@@ -1,7 +1,5 @@
 """Configs of diffusers, against what its classes make of them."""
 
-from __future__ import annotations
-
 import json
 import re
 

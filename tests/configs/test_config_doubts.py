@@ -1,7 +1,5 @@
 """Where a config says less, or more, than it seems to: each doubt is warned of and counted."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Configs of models without rope, against transformers' own classes of positions."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -129,8 +127,7 @@ def test_windows_that_no_model_has_are_refused(given, message):
 
 def test_what_is_added_or_left_out_besides_is_said():
     table = {"model_type": "swin", "use_absolute_embeddings": True, "image_size": 64}
-    warnings = " ".join(resolve(table).warnings)
-    assert "a learned table of the patches is added too" in warnings
+    assert "a learned table of the patches is added too" in " ".join(resolve(table).warnings)
     assert "image_size is not given: 224" in " ".join(resolve({"model_type": "vit"}).warnings)
 
 

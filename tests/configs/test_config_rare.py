@@ -1,7 +1,5 @@
 """What few configs say, and what they leave out: read as transformers reads it, and told."""
 
-from __future__ import annotations
-
 import pytest
 
 from posenc_cli.configs.config import resolve

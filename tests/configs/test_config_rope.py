@@ -1,7 +1,5 @@
 """Rotary configs, against the modules that transformers builds from them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -39,8 +37,7 @@ def test_frequencies_and_attention_scaling_are_transformers(name):
         layers = layers_of(case, layer_type)
         assert layers
         for each in layers:
-            bound = catalogue.find(each.scheme).bind(each.values())
-            waves = bound.content.waves
+            waves = catalogue.find(each.scheme).bind(each.values()).content.waves
             found = [float(f) for f in waves.frequencies(exact)]
             tolerance = DOCUMENT["tolerance"]["inv_freq"]["rtol"]
             np.testing.assert_allclose(found, ARRAYS[expected["array"]], rtol=tolerance)

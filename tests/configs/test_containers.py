@@ -1,7 +1,5 @@
 """Models of text and images or sound: the defaults of their text models are transformers' own."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

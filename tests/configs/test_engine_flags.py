@@ -72,8 +72,7 @@ def test_what_an_engine_reads_otherwise_has_no_flags_and_a_reason():
     llama3 = flags("llama-2-7b", 16384, "llama3")
     assert "convert" in llama3["llama.cpp"].remark
     assert llama3["vllm"].flags is not None
-    stretched = flags("llama-3.1-8b", 262144, "yarn")
-    assert "divisors" in stretched["llama.cpp"].remark
+    assert "divisors" in flags("llama-3.1-8b", 262144, "yarn")["llama.cpp"].remark
     assert "ignores scaling" in flags("mixtral-8x7b", 65536, "yarn")["sglang"].remark
     # sglang 0.5.23 hands truncate on.
     assert '"truncate": false' in flags("gpt-oss-20b", 262144, "yarn")["sglang"].flags

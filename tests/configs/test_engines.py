@@ -1,7 +1,5 @@
 """What engines make of whole configs, against the rotations that their own code builds of these."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

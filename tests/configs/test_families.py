@@ -1,7 +1,5 @@
 """The data of the families has the shape that its schema states."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

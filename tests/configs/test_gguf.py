@@ -1,7 +1,5 @@
 """What llama.cpp makes of a GGUF file, value by value."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

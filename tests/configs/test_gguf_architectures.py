@@ -3,8 +3,6 @@
 ``tools/llama_cpp.py`` ran that code on the states that the golden holds.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Families whose layers have bases of their own, or are not all stretched, layer by layer."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which type each layer has where a config does not list them, against transformers' classes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

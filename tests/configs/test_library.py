@@ -1,7 +1,5 @@
 """The presets: each is whole, sourced, found by name, and read alone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -18,12 +16,14 @@ from tests.gguf_files import GOLDEN
 
 
 @pytest.mark.parametrize("name", library.names())
-def test_every_preset_is_whole(name):
+def test_every_preset_is_whole_and_leaves_nothing_to_a_default(name):
     preset = library.find(name)
     assert preset.name == name
     assert preset.title
     assert len(preset.source) > 30
-    assert preset.config["model_type"]
+    resolved = resolve(preset.config)
+    assert resolved.layers
+    assert resolved.defaulted == ()
 
 
 def test_no_preset_is_called_as_a_scheme_is():
@@ -74,10 +74,3 @@ def test_a_rotary_preset_turns_as_transformers_does(case, golden):
         np.testing.assert_allclose(frequencies, arrays[case["array"]], rtol=tolerances.FREQUENCY)
         assert float(waves.scale) == pytest.approx(case["attention_scaling"], rel=1e-14)
     assert turning
-
-
-@pytest.mark.parametrize("name", library.names())
-def test_every_preset_resolves_and_leaves_nothing_to_a_default(name):
-    resolved = resolve(library.find(name).config)
-    assert resolved.layers
-    assert resolved.defaulted == ()

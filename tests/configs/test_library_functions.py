@@ -3,8 +3,6 @@
 tests/golden/conventions.npz holds rows that each library's own code gave (tools/conventions.py).
 """
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What llama.cpp makes of a config is what it makes of the file that its converter writes of it."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """Files of other programs are said to be that, and where their like is."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Every model type of transformers is read, or refused for a reason of its own that is true."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Model types with code of their own, beside transformers: read as that code reads them."""
 
-from __future__ import annotations
-
 import pytest
 
 from posenc_cli.configs import families
@@ -77,8 +75,7 @@ def test_baichuan_2_7b_turns_by_a_base_that_no_key_says():
 
 
 def test_what_nothing_reads_is_said_of_the_models_own_code():
-    warning = resolve({**GLM4, "rope_angle": 3}).warnings[-1]
-    assert warning == "nothing read rope_angle"
+    assert resolve({**GLM4, "rope_angle": 3}).warnings[-1] == "nothing read rope_angle"
 
 
 @pytest.mark.parametrize("kind", ["linear", "dynamic"])

@@ -1,11 +1,8 @@
 """What engines make of the same config, against numbers of their own code."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,12 +16,13 @@ from posenc_cli.configs.engines.runtimes import DIFFERENCES, RUNTIMES, find, rea
 from posenc_cli.errors import InvalidInput, PosencError
 from posenc_cli.numerics import exact
 from tests import tolerances
+from tests.gguf_files import GOLDEN
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "runtimes.json").read_text())
-CASES = {case["name"]: case for case in GOLDEN["cases"]}
-ENGINES = sorted((Path(__file__).parents[1] / "golden").glob("engines*.json"))
+RECORDED = json.loads((GOLDEN / "runtimes.json").read_text("utf-8"))["cases"]
+CASES = {case["name"]: case for case in RECORDED}
+ENGINES = sorted(GOLDEN.glob("engines*.json"))
 ENGINE_CASES = [case for file in ENGINES for case in json.loads(file.read_text("utf-8"))["cases"]]
-CONVERTED = json.loads((Path(__file__).parents[1] / "golden" / "llama_cpp_files.json").read_text())
+CONVERTED = json.loads((GOLDEN / "llama_cpp_files.json").read_text("utf-8"))
 ENGINE_CASES += [{**case, "engine": "llama.cpp"} for case in CONVERTED["cases"]]
 
 
@@ -243,9 +241,7 @@ def test_whatever_an_engine_reads_it_resolves_or_is_refused(runtime, model_type,
             catalogue.find(each.scheme).bind(each.values())
 
 
-CONVERTER = json.loads(
-    (Path(__file__).parents[1] / "golden" / "llama_cpp_converter.json").read_text("utf-8")
-)
+CONVERTER = json.loads((GOLDEN / "llama_cpp_converter.json").read_text("utf-8"))
 
 
 def stretched(case):
@@ -282,11 +278,6 @@ def yarn_of_vllm11(model_type, *, more=None, top=None):
         "vllm-0.11", LayerReading(model_type, "rope-yarn", YARN, rope=rope, config=top or {})
     )
     return found, float(catalogue.find(found.scheme).bind(found.params).content.waves.scale)
-
-
-def test_the_older_vllm_divides_by_one_where_deepseek_states_no_mscale_all_dim():
-    _, scale = yarn_of_vllm11("deepseek_v3", more={"mscale": 0.5})
-    assert scale == pytest.approx(0.1 * 0.5 * math.log(4) + 1, rel=1e-14)
 
 
 def test_the_older_vllm_hands_no_attn_factor_to_gpt_oss():
@@ -537,16 +528,6 @@ def test_mlx_reads_a_step_layer_by_layer(changed, error, why):
     assert resolve(STEP, runtime="mlx-lm").layer("full_attention").scheme == "rope-linear"
     with pytest.raises(error, match=why):
         resolve({**STEP, **changed}, runtime="mlx-lm")
-
-
-def test_vllm_11_takes_the_ratio_of_two_weights_whatever_attention_factor_says():
-    """mscale of DeepseekScalingRotaryEmbedding: g(mscale) / g(mscale_all_dim) · attn_factor."""
-    stated = {**ORIGINAL, "factor": 4.0, "mscale": 1.0, "mscale_all_dim": 1.0}
-    reading = LayerReading(
-        "deepseek_v3", "rope-yarn", {**YARN, "attention_factor": 1.2}, rope=stated, context=8192
-    )
-    found = read_as("vllm-0.11", reading)
-    assert catalogue.find(found.scheme).bind(found.params).content.waves.scale == 1
 
 
 MPT = {

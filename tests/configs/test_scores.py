@@ -1,7 +1,5 @@
 """What configs say of scores, held to the attention modules of transformers."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

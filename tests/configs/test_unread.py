@@ -1,7 +1,5 @@
 """Keys that nothing read: one that agrees is no finding, one that does not says whose it is."""
 
-from __future__ import annotations
-
 import pytest
 
 from posenc_cli.configs.config import resolve

@@ -1,7 +1,5 @@
 """What a scheme gives answers for itself: nobody asks which kind of content it is."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

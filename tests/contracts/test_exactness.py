@@ -3,8 +3,6 @@
 The contexts are hostile on purpose: one digit, every trap, exponents that hold next to nothing.
 """
 
-from __future__ import annotations
-
 import decimal
 import math
 from decimal import Context, Decimal

@@ -1,7 +1,5 @@
 """A finding is one script that installs pinned packages for itself and says what was seen."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,15 +1,10 @@
 """No circle of imports: each module stands on modules that do not stand on it."""
 
-from __future__ import annotations
-
 import ast
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).parents[2]
 

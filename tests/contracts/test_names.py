@@ -1,16 +1,11 @@
 """One word, one thing: no two classes or types share a name, and no constant has two values."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 PACKAGE = Path(__file__).parents[2] / "posenc_cli"
 

@@ -84,8 +84,7 @@ def test_records_do_not_change():
 
 
 def test_fields_of_bases_come_first_and_keep_their_place():
-    named = Named(3.0, 4, "far")
-    assert named.as_dict() == {"x": 3.0, "y": 4, "name": "far", "notes": {}}
+    assert Named(3.0, 4, "far").as_dict() == {"x": 3.0, "y": 4, "name": "far", "notes": {}}
     assert Named.places == 2
     assert Named(1).notes is not Named(1).notes
 

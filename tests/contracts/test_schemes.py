@@ -1,7 +1,5 @@
 """What holds of every scheme in the catalogue, whatever it is."""
 
-from __future__ import annotations
-
 import itertools
 import re
 
@@ -96,8 +94,7 @@ def test_is_one_matrix_whatever_the_block_size(name, dtype, monkeypatch):
     whole = matrix(name, "0:37", dtype=dtype, **given)
     for values in (1, 100, 1000):
         monkeypatch.setattr(arrays, "BLOCK_VALUES", values)
-        blocks = matrix(name, "0:37", dtype=dtype, **given)
-        assert blocks.tobytes() == whole.tobytes()
+        assert matrix(name, "0:37", dtype=dtype, **given).tobytes() == whole.tobytes()
 
 
 @pytest.mark.long

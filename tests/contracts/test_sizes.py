@@ -1,7 +1,5 @@
 """The package does not grow unnoticed: statements, files and long functions of each folder."""
 
-from __future__ import annotations
-
 import ast
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the tests of diagnosis share."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

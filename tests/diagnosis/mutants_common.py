@@ -1,7 +1,5 @@
 """The mistakes that are made most often, at every stage of RoPE."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -3,8 +3,6 @@
 The file is what ``--impl`` loads, by ``mutants_halves.py:NAME``; base 10000, heads of 32 columns.
 """
 
-from __future__ import annotations
-
 try:
     import torch
 except ModuleNotFoundError:  # a function in a process of its own may have no pytest

@@ -1,7 +1,5 @@
 """Mistakes in what pairs are: their columns, their frequencies, their amplitude."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Mistakes in what rows are: positions, axes, precision; and mistakes found since."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What rope-check says of wrong implementations, for the README and the docs."""
 
-from __future__ import annotations
-
 from posenc_cli.inference.codes import Cause
 from tests.checks.rights import RIGHTS
 from tests.diagnosis import mutants_calls

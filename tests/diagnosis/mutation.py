@@ -1,7 +1,5 @@
 """What a mutant is: one mistake in textbook RoPE, with the causes that name it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

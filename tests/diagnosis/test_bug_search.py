@@ -1,7 +1,5 @@
 """A known bug is named only where it reproduces every value."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

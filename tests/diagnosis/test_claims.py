@@ -1,7 +1,5 @@
 """What a report says in numbers is so: the first, how many and of how many, by brute force."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -3,8 +3,6 @@
 The tables are made here, in NumPy alone.
 """
 
-from __future__ import annotations
-
 import math
 import re
 

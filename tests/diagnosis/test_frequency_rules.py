@@ -3,8 +3,6 @@
 The wrong frequencies are computed here, by NumPy and apart from posenc.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

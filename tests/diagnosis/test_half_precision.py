@@ -1,7 +1,5 @@
 """Tables that a half precision rounds, and stores wider, have their other causes named as well."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

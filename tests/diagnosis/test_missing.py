@@ -1,7 +1,5 @@
 """Values that are no numbers, or no fractions: what is said of them is so of all of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Every mutant is killed and its cause named, whatever shows it; no right implementation fails."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ Every wrong table of the tests is rounded to a half precision and stored wider, 
 tables are dumped. What errs by more than two roundings anywhere has to fail.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache, lru_cache
 from itertools import cycle

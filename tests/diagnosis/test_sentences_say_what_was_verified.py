@@ -1,7 +1,5 @@
 """A sentence of a report says no more than was verified on all entries that it speaks of."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

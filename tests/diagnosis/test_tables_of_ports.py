@@ -1,7 +1,5 @@
 """Tables as ports write them: what their mistakes are called, and of what numbers come."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

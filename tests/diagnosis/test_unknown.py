@@ -1,7 +1,5 @@
 """What nothing names fails all the same: as ``unknown``, with a place where it is wrong."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

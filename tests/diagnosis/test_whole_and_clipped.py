@@ -1,7 +1,5 @@
 """RoPE with whole wavelengths, and with slow pairs clipped: recognised, and done wrong."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What is said of mutants beside the word of their cause: the rule, with the numbers it has."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -15,6 +14,7 @@ from posenc_cli import __version__
 from posenc_cli.records import replace
 from tests.checks.rope import MUTANTS, vectors
 from tests.diagnosis.textbook import CASES, ladder
+from tests.processes import ran
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 
@@ -83,15 +83,9 @@ def action(tmp_path):
             variable: values[expression.removeprefix("${{ inputs.").removesuffix(" }}")]
             for variable, expression in script["env"].items()
         }
-        done = subprocess.run(
-            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script["run"]],
-            env={"PATH": os.environ["PATH"], "RUNNER_TEMP": str(tmp_path), **env},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout.split("\0")[:-1]
+        bash = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script["run"])
+        environment = {"PATH": os.environ["PATH"], "RUNNER_TEMP": str(tmp_path), **env}
+        return ran(*bash, env=environment, cwd=tmp_path).stdout.split("\0")[:-1]
 
     return arguments
 

@@ -15,7 +15,7 @@ import pytest
 
 from posenc_cli import __version__
 from posenc_cli.backends import native
-from tests.processes import PATIENCE
+from tests.processes import PATIENCE, ran
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -62,9 +62,7 @@ def test_the_source_distribution_holds_every_file(tmp_path):
     (archive,) = sdist.SdistBuilder(str(ROOT)).build(directory=str(tmp_path))
     with tarfile.open(archive) as files:
         held = {name.partition("/")[2] for name in files.getnames()}
-    listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    listed = ran("git", "ls-files", "-z", cwd=ROOT)
     assert set(listed.stdout.split("\0")) - {""} - held == set()
 
 

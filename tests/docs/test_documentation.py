@@ -18,7 +18,7 @@ from posenc_cli.configs import library as models
 from posenc_cli.examples import llama
 from tests import gguf_files
 from tests.matrices import matrix
-from tests.processes import PATIENCE
+from tests.processes import ran
 from tools import gallery, pages, screenshot
 
 ROOT = Path(__file__).parents[2]
@@ -114,14 +114,9 @@ def shell(tmp_path, users_folder):
 
     def run(command: str) -> subprocess.CompletedProcess[str]:
         # No example fills a reader's disk: a file of more than 64 MiB fails it. 512 bytes a block.
-        return subprocess.run(
-            ["sh", "-c", f"ulimit -f 131072\n{command}"],
-            cwd=folder,
-            env={"PATH": f"{binaries}:/usr/bin:/bin", "HOME": str(folder)},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
+        environment = {"PATH": f"{binaries}:/usr/bin:/bin", "HOME": str(folder)}
+        limited = f"ulimit -f 131072\n{command}"
+        return ran("sh", "-c", limited, check=False, cwd=folder, env=environment)
 
     return run
 
@@ -278,7 +273,7 @@ def test_the_readme_links_every_page_and_the_site_has_it():
 
 
 @pytest.mark.slow
-def test_the_pictures_are_what_posenc_draws(tmp_path):
+def test_the_pictures_are_what_posenc_draws():
     assert pages.stale_images() == []
     shown = {Path(place).name for place in re.findall(r"images/[\w-]+\.png", README)}
     assert {*pages.SCREENSHOTS, *pages.FIGURES} == shown

@@ -28,8 +28,7 @@ def test_each_example_gives_what_it_shows(name, tmp_path, monkeypatch):
     test = doctest.DocTestParser().get_doctest(SECTIONS[name], {}, name, str(PAGE), 0)
     assert len(test.examples) > 2
     said: list[str] = []
-    results = doctest.DocTestRunner().run(test, out=said.append)
-    assert results.failed == 0, "".join(said)
+    assert doctest.DocTestRunner().run(test, out=said.append).failed == 0, "".join(said)
 
 
 def test_every_framework_of_the_table_has_an_example():

@@ -20,8 +20,7 @@ def test_every_example_of_a_page_gives_what_it_shows(page):
     test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page.name, str(page), 0)
     assert len(test.examples) > 4
     said: list[str] = []
-    results = doctest.DocTestRunner().run(test, out=said.append)
-    assert results.failed == 0, "".join(said)
+    assert doctest.DocTestRunner().run(test, out=said.append).failed == 0, "".join(said)
 
 
 def test_the_page_names_what_is_exported():

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from posenc_cli import __version__
+from tests.processes import ran
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 
@@ -177,14 +178,8 @@ def test_the_action_installs_posenc_with_a_python_of_its_own(tmp_path):
     (tmp_path / "python3").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "python3").chmod(0o755)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "RUNNER_TEMP": str(tmp_path)}
-    done = subprocess.run(
-        ["bash", "-ec", install["run"]],
-        env={**env, "PYTHON": str(own), "SOURCE": "posenc"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    environment = {**env, "PYTHON": str(own), "SOURCE": "posenc"}
+    done = ran("bash", "-ec", install["run"], env=environment, cwd=tmp_path)
     assert done.stdout.splitlines()[-1] == "-m pip install --quiet posenc"
 
 

@@ -1,7 +1,5 @@
 """Vectors with their positions in them: against mpmath in 60 digits, and peers' own vectors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """``--arithmetic``: what NumPy code computes in a precision, bit for bit, and its known errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

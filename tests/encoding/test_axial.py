@@ -1,7 +1,5 @@
 """Waves that follow axes: the same cells as plain waves at each axis' coordinates."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -94,8 +92,7 @@ def test_every_column_is_a_plain_wave_at_its_axis_coordinates(placed, spread, da
 @pytest.mark.parametrize("arithmetic", ["float64", "float32", "bfloat16"])
 @pytest.mark.parametrize("farthest", [4, 100_000])
 def test_reduced_arithmetic_is_that_of_plain_waves(arithmetic, farthest):
-    generator = np.random.default_rng(1)
-    coordinates = generator.integers(-farthest, farthest, (2, 50))
+    coordinates = np.random.default_rng(1).integers(-farthest, farthest, (2, 50))
     waves = waves_along([0, 1, 0, 1, 1, 0], table(coordinates), scale=1.25)
     engine = Engine(arithmetic=arithmetic)
     out = np.zeros((50, 12), np.float32)

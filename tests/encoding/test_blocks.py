@@ -1,7 +1,5 @@
 """Blocks of rows, of any content that a scheme gives."""
 
-from __future__ import annotations
-
 import weakref
 
 import numpy as np
@@ -25,8 +23,7 @@ def test_columns_that_a_scheme_leaves_open_are_zero(monkeypatch):
         waves = Waves(2, lambda xp: 1 / xp.arange(1, 3))
         return Sinusoids(waves, 5, (Placement("cos", slice(1, 3)),))
 
-    scheme = absolute(source="mine", formula="mine")(mine)
-    encoding = Encoding(scheme.bind({}))
+    encoding = Encoding(absolute(source="mine", formula="mine")(mine).bind({}))
     request = Request(encoding, Positions.parse("0:3"), Precision.of(FLOAT64, None))
     monkeypatch.setattr(np, "empty", lambda shape, dtype=float: np.full(shape, 7, dtype))
     (rows,) = request.plan().matrix(Engine()).blocks()

@@ -1,7 +1,5 @@
 """Runs of buckets: a short form that says the same."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st

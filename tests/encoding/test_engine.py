@@ -1,7 +1,5 @@
 """Engines: threads keep order and bytes, errors pass, and only a few blocks wait."""
 
-from __future__ import annotations
-
 import threading
 import time
 

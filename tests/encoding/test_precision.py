@@ -1,7 +1,5 @@
 """Which number formats can store the values of which."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

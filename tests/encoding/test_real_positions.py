@@ -1,7 +1,5 @@
 """Positions that are not whole, or not positive: each exactly, by every scheme that has them."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import mpmath
@@ -63,8 +61,7 @@ def test_interpolated_positions_are_rope_linear_to_the_byte(dtype, factor):
 
 def test_frameworks_arithmetic_takes_fractions_rounded_once():
     tenth = np.float32(0.1)
-    found = matrix("rope", "0.1", dim=2, arithmetic="float32", table="angles")
-    assert found[0, 0] == tenth
+    assert matrix("rope", "0.1", dim=2, arithmetic="float32", table="angles")[0, 0] == tenth
     assert matrix("integer", "1/3", dim=1, arithmetic="bfloat16")[0, 0] == 0.333984375
     score = matrix("alibi", "0:1:0.1", heads=1, head=0, arithmetic="float32")
     assert score[0, 3] == -np.float32(0.3) / 256

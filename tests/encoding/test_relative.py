@@ -1,7 +1,5 @@
 """Relative schemes: one row an offset of key and query."""
 
-from __future__ import annotations
-
 import pytest
 
 from posenc_cli.errors import InvalidInput

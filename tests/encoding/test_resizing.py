@@ -1,7 +1,5 @@
 """Resized tables: torch's own bits, and the exact values to which all are near."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import floor, prod
 
@@ -119,8 +117,7 @@ def test_values_are_the_exact_ones_correctly_rounded(how, dtype):
         for row in weights
         for column in table.T.tolist()
     ]
-    expected = round_exact(exact, REAL_DTYPES[dtype]).reshape(ours.shape)
-    assert (ours == expected).all()
+    assert (ours == round_exact(exact, REAL_DTYPES[dtype]).reshape(ours.shape)).all()
 
 
 def test_ties_are_seen_and_go_to_even():

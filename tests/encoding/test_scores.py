@@ -1,7 +1,5 @@
 """Scores by formula: exact whatever a formula needs, and the same in any blocks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Learned tables: drawn, loaded, extended."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

@@ -1,6 +1,7 @@
 """Results that no model gave: losses by a law, to hold reports against."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from posenc_cli.experiments.request import (
     EncodingRequest,
@@ -15,6 +16,10 @@ from posenc_cli.experiments.tasks import TASKS
 
 def encodings(*names: str) -> tuple[EncodingRequest, ...]:
     return tuple(EncodingRequest(name, ((name.split(" ")[0], {}),)) for name in names)
+
+
+def request_of(*names: str, **fields: Any) -> ExperimentRequest:
+    return ExperimentRequest(encodings(*names), **{"trained": 8, **fields})
 
 
 def results(

@@ -84,8 +84,7 @@ run_jobs(folder.request.jobs(), folder, {progress}, workers=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_workers_end_with_their_parent(tmp_path, number):
-    asked = request("rope", "nope", steps=LONG)
-    folder = RunFolder.made(tmp_path / "run", asked)
+    folder = RunFolder.made(tmp_path / "run", request("rope", "nope", steps=LONG))
     command = [sys.executable, "-c", _RUN.format(progress="print"), str(folder.path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as parent:
         assert parent.stdout is not None

@@ -6,11 +6,7 @@ import pytest
 
 from posenc_cli.experiments.request import ExperimentRequest
 from posenc_cli.experiments.summary import STOPPED, last_places, summaries, trained_length
-from tests.experiments.made import encodings, results
-
-
-def request_of(*names, **fields):
-    return ExperimentRequest(encodings(*names), **{"trained": 8, **fields})
+from tests.experiments.made import encodings, request_of, results
 
 
 def summary_of(rises, *, seeds=3, spread=0.0, learnt=lambda *_: True):

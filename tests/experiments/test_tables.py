@@ -44,8 +44,7 @@ def test_every_scheme_of_the_catalogue_enters_by_the_hook_of_its_kind(name):
     only = part(name, 12, **NEEDED.get(name, {}))
     hooks = {"absolute": AddedRows, "rotary": PairRotations}
     hooks |= {"bias": ScoresByPair, "relative": DistanceRows}
-    entry = only.entry(12, NONE, 6)
-    assert type(entry) is hooks[only.scheme.kind]
+    assert type(only.entry(12, NONE, 6)) is hooks[only.scheme.kind]
     learns = BUILT_IN[name].weights is not None or name.startswith("kerple")
     assert (only.learnable is not None) == learns
 

@@ -229,8 +229,7 @@ def test_the_shortest_piece_that_stands_there_twice_is_scored_both_times():
     batch = task("text").repeated(task("text").shortest, 3)
     assert batch is not None
     assert np.unique(batch.axis[batch.scored]).tolist() == [0, 1]
-    below = Text(own()).repeated(task("text").shortest - 1, 3)
-    assert not below.scored.any()
+    assert not Text(own()).repeated(task("text").shortest - 1, 3).scored.any()
 
 
 def test_a_text_must_hold_the_longest_test():

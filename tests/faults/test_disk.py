@@ -1,17 +1,12 @@
 """Commands on a disk that is full: every kind of file keeps its old content."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.processes import tiny_disk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 OUTPUTS = {
     "npy": "generate -s rope -l 100",

@@ -1,20 +1,15 @@
 """What a process finds around it: no standard input, no folder, foreign modules, odd variables."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from posenc_cli.errors import Unavailable
-from tests.processes import PATIENCE
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.processes import ran
 
 POSENC = shlex.join([sys.executable, "-m", "posenc_cli"])
 SMALL = ["generate", "-s", "rope", "-l", "5", "-o", "-", "--format", "csv"]
@@ -25,14 +20,7 @@ PLOT = ["curve", "-s", "rope", "-l", "16", "--dims", "0:5"]
 def run(
     *command: str, folder: Path | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command,
-        cwd=folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+    return ran(*command, check=False, cwd=folder, env={**os.environ, **environment})
 
 
 def shell(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -1,7 +1,5 @@
 """docs/reliability.md names the tests of each fault, and says how many cases they have at least."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

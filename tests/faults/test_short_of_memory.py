@@ -1,13 +1,14 @@
 """Commands that read an array end with one line where memory is short."""
 
 import resource
-import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 
 from posenc_cli.cli.exits import report_error
+from tests.processes import ran
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a limit on the address space")
 
@@ -30,13 +31,9 @@ def test_each_limit_on_memory_ends_with_one_line_or_the_answer(tmp_path, command
     statuses = set()
     for mebibytes in range(112, 420, 22):
         limit = mebibytes << 20
-        done = subprocess.run(
-            [sys.executable, "-m", "posenc_cli", *command.split()],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
-        )
+        settings = {"check": False, "cwd": tmp_path}
+        settings["preexec_fn"] = partial(resource.setrlimit, resource.RLIMIT_AS, (limit, limit))
+        done = ran(sys.executable, "-m", "posenc_cli", *command.split(), **settings)
         statuses.add(done.returncode)
         assert done.returncode in (0, 3), (mebibytes, done.stderr)
         if done.returncode == 3:

@@ -1,7 +1,5 @@
 """Signals, several at once too: the first ends the run, and the old file or the new is there."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pty
@@ -10,17 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from tests.processes import PATIENCE, UNMEASURED, await_that, spawn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
+from tests.processes import PATIENCE, UNMEASURED, await_that, ran_code, spawn
 
 SMALL = ["generate", "-s", "rope", "-l", "100", "-o", "a.npy"]
 SLOW = ["generate", "-s", "learned", "-l", "4000000", "-d", "512", "--set", "extend=random"]
@@ -172,8 +167,7 @@ def test_ctrl_c_before_the_handlers_are_set_shows_no_traceback(tmp_path):
 
 def test_a_program_that_imports_the_entry_point_keeps_its_ctrl_c():
     code = "import signal, posenc_cli.__main__; print(signal.getsignal(signal.SIGINT).__name__)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "default_int_handler\n"
+    assert ran_code(code).stdout == "default_int_handler\n"
 
 
 def test_an_ignored_signal_stays_ignored(tmp_path):

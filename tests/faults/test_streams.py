@@ -1,7 +1,5 @@
 """Streams that fail, signals that arrive, terminals that cannot: statuses and what is left."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty
@@ -22,7 +20,7 @@ from tests.faults.test_environment import shell
 from tests.faults.test_signals import SLOW, bytes_of_temporaries
 from tests.faults.test_signals import posenc as started
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER, peak
-from tests.processes import PATIENCE, UNMEASURED, await_that, spawn
+from tests.processes import PATIENCE, UNMEASURED, await_that, ran_code, spawn
 
 POSENC = [sys.executable, "-m", "posenc_cli"]
 SMALL = ["generate", "-s", "rope", "-l", "100"]
@@ -297,13 +295,13 @@ def test_any_name_is_written_and_reported_on_one_line(name, posenc, tmp_path):
     assert json.loads(done.stdout)["path"] == os.fsdecode(name)
 
 
-def test_no_home_and_a_read_only_installation(posenc, tmp_path):
+def test_no_home_and_a_read_only_installation(posenc):
     done = posenc(*SMALL, env={"HOME": "/proc/nope", "PYTHONDONTWRITEBYTECODE": "1"})
     assert (done.returncode, done.stdout) == (0, "")
 
 
 @pytest.mark.slow
-def test_optimized_python_behaves_the_same(posenc, tmp_path):
+def test_optimized_python_behaves_the_same(posenc):
     done = posenc(*SMALL, "--json", flags=["-O"])
     plain = posenc(*SMALL, "--json")
     assert json.loads(done.stdout)["sha256"] == json.loads(plain.stdout)["sha256"]
@@ -342,15 +340,8 @@ def test_the_command_line_takes_little_memory_beside_numpy(tmp_path):
         if arguments:
             lines += ["from posenc_cli.cli.exits import main", "assert main(sys.argv[1:]) == 0"]
         code = "\n".join([HIGH_WATER, *lines, "print(high_water())"])
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=tmp_path,
-            env={**UNMEASURED, "OPENBLAS_NUM_THREADS": "1"},
-            capture_output=True,
-            check=True,
-            timeout=PATIENCE,
-        )
-        return int(done.stdout)
+        environment = {**UNMEASURED, "OPENBLAS_NUM_THREADS": "1"}
+        return int(ran_code(code, cwd=tmp_path, env=environment).stdout)
 
     assert taken(*WAVES, "-l", "262144") - taken() < 40 << 20
 
@@ -480,5 +471,5 @@ atexit.register(lambda: print("ends", len(gc.get_objects()) < 1000, file=sys.std
 sys.argv = ["posenc", "schemes", "--json"]
 __main__.entry_point()
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr.split() == ["imports", "False", "runs", "True", "True", "ends", "True"]
+    said = ran_code(code).stderr.split()
+    assert said == ["imports", "False", "runs", "True", "True", "ends", "True"]

@@ -66,9 +66,9 @@ def specials(dtype: DType) -> np.ndarray:
 
 
 @st.composite
-def any_bits(draw: st.DrawFn, dtypes: tuple[DType, ...]) -> tuple[np.ndarray, DType]:
+def any_bits(draw: st.DrawFn, dtypes: tuple[DType, ...], **of: int) -> tuple[np.ndarray, DType]:
     dtype = draw(st.sampled_from(dtypes))
-    shape = draw(arrays.array_shapes(max_dims=3, max_side=5))
+    shape = draw(arrays.array_shapes(**{"max_dims": 3, "max_side": 5, **of}))
     size = int(np.prod(shape)) * dtype.itemsize
     data = draw(st.binary(min_size=size, max_size=size))
     return np.frombuffer(data, dtype.numpy).reshape(shape), dtype
@@ -171,8 +171,7 @@ class TestSafetensors:
     @pytest.mark.parametrize("dtype", SAFETENSORS_DTYPES, ids=lambda dtype: dtype.name)
     def test_the_library_reads_the_same_bits(self, dtype, tmp_path):
         array, path = specials(dtype), tmp_path / "a.safetensors"
-        matrix = matrix_of(array, dtype)
-        path.write_bytes(written("safetensors", matrix))
+        path.write_bytes(written("safetensors", matrix_of(array, dtype)))
         ((name, found),) = safetensors.deserialize(path.read_bytes())
         assert (name, found["shape"]) == ("encoding", list(array.shape))
         assert bytes(found["data"]) == array.tobytes()

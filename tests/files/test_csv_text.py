@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from posenc_cli.files import csv
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.numerics.dtypes import FLOAT16, FLOAT32, FLOAT64, DType
+from tests.files.test_array_formats import any_bits
 
 DTYPES = (FLOAT16, FLOAT32, FLOAT64)
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
@@ -52,17 +52,8 @@ def edges(dtype: DType) -> np.ndarray:
     return np.concatenate([values, -values]).reshape(-1, 2)
 
 
-@st.composite
-def any_bits(draw: st.DrawFn) -> tuple[np.ndarray, DType]:
-    dtype = draw(st.sampled_from(DTYPES))
-    rows, columns = draw(st.integers(1, 6)), draw(st.integers(1, 6))
-    size = rows * columns * dtype.itemsize
-    data = draw(st.binary(min_size=size, max_size=size))
-    return np.frombuffer(data, dtype.numpy).reshape(rows, columns), dtype
-
-
 @pytest.mark.long
-@given(any_bits())
+@given(any_bits(DTYPES, min_dims=2, max_dims=2))
 def test_any_bits_read_back(case):
     array, dtype = case
     assert same_values(read_back(text_of(array, dtype), dtype), array)
@@ -114,8 +105,7 @@ def test_the_notation_is_one(dtype):
         texts += ["0.000006"]
     else:
         texts += ["6e-6", "1234567890123456.0", "1e-300"]
-    array = np.array([texts], dtype.numpy)
-    assert text_of(array, dtype) == ",".join(texts) + "\n"
+    assert text_of(np.array([texts], dtype.numpy), dtype) == ",".join(texts) + "\n"
 
 
 @pytest.mark.long

@@ -1,8 +1,5 @@
 """The rows of a matrix in a file: the numbers of the whole, in the memory of a few."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
@@ -11,6 +8,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.files import source
 from posenc_cli.files.reading import FileStack, read_array
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER
+from tests.processes import ran_code
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
@@ -96,7 +94,6 @@ def test_pages_of_a_mapped_file_are_let_go(order, tmp_path):
         "total += rows[np.arange(0, 1 << 20, 512)].sum()\n"
         "print(int(total) == (1 << 24) + 2048 * 16, high_water() - before)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    right, grown = done.stdout.split()
+    right, grown = ran_code(code).stdout.split()
     assert right == "True"
     assert int(grown) < 48 << 20  # the kernel maps up to 2 MiB around a page, in each column

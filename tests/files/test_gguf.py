@@ -2,8 +2,6 @@
 
 import io
 import struct
-import subprocess
-import sys
 import tracemalloc
 from random import Random
 from time import process_time
@@ -15,6 +13,7 @@ from posenc_cli.errors import InvalidInput, PosencError
 from posenc_cli.files.gguf import read_gguf
 from tests.gguf_files import CASES, converted, gguf_bytes, llama, text, value_bytes
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER
+from tests.processes import ran_code
 
 FREQS = "rope_freqs.weight"
 LENGTH = struct.Struct("<Q")
@@ -207,8 +206,7 @@ def test_a_file_of_40_gb_takes_no_more_memory_than_its_header(tmp_path):
         f"assert read_config({str(path)!r}).numbers\n"
         "print(high_water())\n"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(run.stdout) < 50 << 20
+    assert int(ran_code(code).stdout) < 50 << 20
 
 
 def mutated(data, random):

@@ -3,21 +3,20 @@
 import io
 import mmap
 import os
-import subprocess
-import sys
 import threading
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import save, save_file
 
 from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.files import npy
 from posenc_cli.files.reading import read_array
 from posenc_cli.files.source import MAPPED_FROM
 from tests.memory import peak
+from tests.processes import ran_code
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
@@ -188,17 +187,16 @@ def test_every_bfloat16_widens_to_float32(tmp_path, regular):
     same_bits(loaded.values, bits.view(ml_dtypes.bfloat16).astype(np.float32))
 
 
-def written(path, kind):
+def written(path, kind, values=TABLE):
     with path.open("wb") as file:
         if kind == ".npy":
-            np.save(file, TABLE)
+            np.save(file, values)
         elif kind == ".npz":
-            np.savez(file, encoding=TABLE)
+            np.savez(file, encoding=values)
         elif kind == ".csv":
-            np.savetxt(file, TABLE, delimiter=",")
+            np.savetxt(file, np.atleast_2d(values), delimiter=",", fmt="%.17g")
         else:
-            file.close()
-            save_file({"encoding": TABLE}, path)
+            file.write(save({"encoding": np.ascontiguousarray(values)}))
 
 
 @pytest.mark.parametrize("kind", [".npy", ".npz", ".csv", ".safetensors"])
@@ -260,8 +258,7 @@ def test_unreadable_file_is_unavailable(tmp_path):
     path.chmod(0)
     # Root reads any file, so it becomes nobody once the reader is imported.
     as_nobody = "import os\nif os.geteuid() == 0: os.setuid(65534)\ntry:"
-    command = [sys.executable, "-c", READ.replace("try:", as_nobody), path]
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    done = ran_code(READ.replace("try:", as_nobody), path)
     assert done.stdout == f"cannot read '{path}': Permission denied\n"
 
 
@@ -342,9 +339,7 @@ def test_standard_input_is_read(tmp_path, path, kind, through):
     written(tmp_path / "x", kind)
     with (tmp_path / "x").open("rb") as file:
         given = {"stdin": file} if through == "file" else {"input": file.read()}
-        done = subprocess.run(
-            [sys.executable, "-c", READ, path], capture_output=True, check=True, **given
-        )
+        done = ran_code(READ, path, text=False, **given)
     assert done.stdout.startswith(b"(3, 4) 9.428571")
 
 

@@ -5,8 +5,6 @@ import json
 import os
 import pickle
 import struct
-import subprocess
-import sys
 import zipfile
 import zlib
 from functools import cache
@@ -17,6 +15,7 @@ import pytest
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.reading import read_array
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER
+from tests.processes import ran_code
 
 TOUCHED = "touched-by-a-pickle"
 
@@ -377,10 +376,7 @@ def test_hostile_files_cost_neither_time_nor_memory(tmp_path):
         folder.mkdir()
         (folder / name).write_bytes(content() if callable(content) else content)
         paths.append(str(folder / name))
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURE, *paths], capture_output=True, text=True, check=True
-    )
-    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    rows = [line.split("\t") for line in ran_code(MEASURE, *paths).stdout.splitlines()]
     assert len(rows) == len(HOSTILE)
     assert sum(int(grown) for _, _, grown in rows) < 200 << 20
     # CPU seconds, of which a case takes a tenth, or a few under coverage on a machine with other

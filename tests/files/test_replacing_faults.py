@@ -15,7 +15,8 @@ import pytest
 
 from posenc_cli.errors import Unavailable
 from posenc_cli.files.atomic import replacing
-from tests.processes import PATIENCE, spawn, tiny_disk
+from tests.files.test_replacing import names
+from tests.processes import PATIENCE, UNMEASURED, ran_code, spawn, tiny_disk
 
 REPORT = """
 import sys
@@ -42,21 +43,13 @@ as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 def script(body: str, *arguments: object, **options) -> subprocess.CompletedProcess[bytes]:
     options.setdefault("stdout", subprocess.PIPE)
     # Coverage writes data of its own, which the limits of these tests would hit too.
-    unwanted = ("PYTHONUNBUFFERED", "COVERAGE")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(unwanted)}
-    command = [sys.executable, "-c", REPORT + body, *map(str, arguments)]
-    return subprocess.run(
-        command, stderr=subprocess.PIPE, timeout=PATIENCE, check=False, env=environment, **options
-    )
+    options |= {"stderr": subprocess.PIPE, "capture_output": False, "text": False, "check": False}
+    return ran_code(REPORT + body, *map(str, arguments), env=UNMEASURED, **options)
 
 
 def start(body: str, *arguments: object) -> AbstractContextManager[subprocess.Popen[bytes]]:
     command = [sys.executable, "-c", REPORT + body, *map(str, arguments)]
     return spawn(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in folder.iterdir())
 
 
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -194,25 +187,27 @@ def slow():
 """
 
 
-def test_a_killed_process_leaves_the_old_file_whole(tmp_path):
+@pytest.fixture
+def writing(tmp_path):
+    """A process that has written half of what replaces a file."""
     (tmp_path / "a").write_bytes(b"old")
     with start(SLOW + "slow()", tmp_path / "a") as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == b"writing\n"
-        process.kill()
+        yield process
+
+
+def test_a_killed_process_leaves_the_old_file_whole(writing, tmp_path):
+    writing.kill()
+    writing.wait(PATIENCE)
     assert (tmp_path / "a").read_bytes() == b"old"
     left = [name for name in names(tmp_path) if name != "a"]
     assert len(left) == 1
     assert left[0].startswith(".posenc-")
 
 
-def test_an_interrupt_leaves_no_temporary(tmp_path):
-    (tmp_path / "a").write_bytes(b"old")
-    with start(SLOW + "slow()", tmp_path / "a") as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"writing\n"
-        process.send_signal(signal.SIGINT)
-        assert b"KeyboardInterrupt" in process.communicate(timeout=PATIENCE)[1]
+def test_an_interrupt_leaves_no_temporary(writing, tmp_path):
+    writing.send_signal(signal.SIGINT)
+    assert b"KeyboardInterrupt" in writing.communicate(timeout=PATIENCE)[1]
     assert (tmp_path / "a").read_bytes() == b"old"
     assert names(tmp_path) == ["a"]
 

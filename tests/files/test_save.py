@@ -4,7 +4,6 @@ import hashlib
 import io
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,6 +16,9 @@ from posenc_cli.files.formats import FORMATS, Saved, format_of, ready, save
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.numerics.dtypes import FLOAT32
 from posenc_cli.records import replace
+from tests.files.test_replacing import names
+from tests.memory import HAS_HIGH_WATER, HIGH_WATER
+from tests.processes import ran_code
 
 ARRAY = np.arange(12, dtype="<f4").reshape(6, 2)
 MATRIX = Matrix((6, 2), FLOAT32, lambda: iter([ARRAY[:4], ARRAY[4:]]), {"scheme": "integer"})
@@ -36,10 +38,6 @@ def uncomputed() -> Matrix:
         pytest.fail("blocks were asked for")
 
     return replace(MATRIX, blocks=blocks)
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in folder.iterdir())
 
 
 @each_format
@@ -153,7 +151,8 @@ class TestFormatOf:
         assert (hint or "") in (caught.value.hint or "")
 
 
-MEMORY = """
+MEMORY = f"""
+{HIGH_WATER}
 import sys
 import numpy as np
 from posenc_cli.files.formats import FORMATS
@@ -161,28 +160,22 @@ from posenc_cli.files.matrix import Matrix
 from posenc_cli.files.formats import save
 from posenc_cli.numerics.dtypes import FLOAT32
 
-def peak():
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
-
 def run(rows):
     block = np.full((4096, 64), 0.7, "<f4")
-    matrix = Matrix((rows, 64), FLOAT32, lambda: (block for _ in range(rows // 4096)), {})
+    matrix = Matrix((rows, 64), FLOAT32, lambda: (block for _ in range(rows // 4096)), {{}})
     return save(matrix, "/dev/null", format=FORMATS[sys.argv[1]], digest=True).bytes
 
 run(4096)
-before = peak()
-print(run(int(sys.argv[2])), peak() - before)
+before = high_water()
+print(run(int(sys.argv[2])), high_water() - before)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+@pytest.mark.skipif(not HAS_HIGH_WATER, reason="needs /proc")
 @each_format
 def test_any_length_streams_in_constant_memory(name):
     rows = 2**22 if name != "csv" else 2**18  # 1 GiB; the text of 64 MiB
-    command = [sys.executable, "-c", MEMORY, name, str(rows)]
-    done = subprocess.run(command, capture_output=True, check=True)
-    size, kibibytes = map(int, done.stdout.split())
+    size, grown = map(int, ran_code(MEMORY, name, str(rows)).stdout.split())
     assert size >= rows * 64 * 4
-    assert kibibytes < 16 * 1024
+    assert grown < 16 << 20

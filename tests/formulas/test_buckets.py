@@ -1,7 +1,5 @@
 """The buckets of T5 and DeBERTa against their own code and against exact arithmetic."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import mpmath

@@ -1,7 +1,5 @@
 """The machinery of declarations: binding, parsing, bounds, did-you-mean."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Literal
 

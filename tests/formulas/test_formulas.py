@@ -1,7 +1,5 @@
 """The simple schemes and biases against exact fractions and plain definitions."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Encodings on grids against the libraries whose conventions they follow."""
 
-from __future__ import annotations
-
 import mpmath
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """FIRE against the code of its authors, and where its scores go by more than the distance."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What the inverses of schemes read from rates and scores."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

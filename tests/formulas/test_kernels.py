@@ -1,7 +1,5 @@
 """KERPLE and Sandwich against their authors' and NVIDIA's code, and mpmath."""
 
-from __future__ import annotations
-
 import mpmath
 import numpy as np
 import pytest

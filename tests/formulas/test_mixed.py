@@ -1,7 +1,5 @@
 """RoPE-Mixed and LieRE's fixed form against what their authors' code computes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

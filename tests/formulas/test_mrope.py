@@ -1,7 +1,5 @@
 """Multimodal RoPE against the models it is named after, and the files its axes come from."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """posenc's matrices against arrays that peers' own code produced."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

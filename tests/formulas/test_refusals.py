@@ -1,7 +1,5 @@
 """What no model, library or grid has is refused, by the name of the parameter and the rule."""
 
-from __future__ import annotations
-
 import pytest
 
 from posenc_cli.errors import InvalidInput

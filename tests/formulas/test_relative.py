@@ -1,7 +1,5 @@
 """Shaw's clipped rows and Transformer-XL's sinusoids of distances, against peers' own code."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The scaled rotary schemes against transformers' own code, and against formulas in mpmath."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import mpmath

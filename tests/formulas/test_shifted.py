@@ -1,7 +1,5 @@
 """CAPE and SHAPE against their code, and what their training draws."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

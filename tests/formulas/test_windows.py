@@ -1,7 +1,5 @@
 """Scores of windows against those that Swin, Swin v2 and BEiT compute."""
 
-from __future__ import annotations
-
 import mpmath
 import numpy as np
 import pytest

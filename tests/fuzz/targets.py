@@ -4,14 +4,12 @@
 corpus holds a file for each way through the code that was found; tests replay it.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 import warnings
 import zipfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from posenc_cli import catalogue
 from posenc_cli.configs.config import resolve
@@ -20,9 +18,6 @@ from posenc_cli.configs.engines.runtimes import RUNTIMES
 from posenc_cli.encoding.request import Encoding
 from posenc_cli.errors import PosencError
 from posenc_cli.files.reading import read_array
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 CORPUS = Path(__file__).parent / "corpus"
 MOST_BYTES = 1 << 20

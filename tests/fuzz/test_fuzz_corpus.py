@@ -1,7 +1,5 @@
 """Files that a search guided by coverage found still get an answer, each in its own way."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

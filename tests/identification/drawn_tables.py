@@ -1,7 +1,5 @@
 """Tables that posenc writes, drawn at random: schemes, parameters, positions, tables, dtypes."""
 
-from __future__ import annotations
-
 import math
 
 from hypothesis import strategies as st

@@ -3,8 +3,6 @@
 A case is the arrays, the scheme, some of its parameters, and the forms that must be said.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -5,8 +5,6 @@ rotary-embedding-torch 0.9.1, positional-encodings 6.0.4, mlx 0.32.4, keras-hub 
 in their code. A case is the arrays, the scheme, and some of its parameters.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,7 +1,5 @@
 """Identification is held against every cell: damage is named, and nothing is said of a sample."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Identification: what peers' arrays are, and what posenc writes is found again."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

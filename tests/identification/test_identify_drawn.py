@@ -1,7 +1,5 @@
 """identify recognizes what generate writes, and gives the same table back."""
 
-from __future__ import annotations
-
 import shlex
 from fractions import Fraction
 

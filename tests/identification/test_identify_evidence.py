@@ -1,7 +1,5 @@
 """Identification goes by evidence: an encoding of all but a few cells beats one that comes near."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import assume, given

@@ -1,7 +1,5 @@
 """Identification of tables as other programs keep them: right, with the form said, or silent."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

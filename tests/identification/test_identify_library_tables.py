@@ -1,7 +1,5 @@
 """identify names tables that libraries make, by each library's own rule, and gives them back."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

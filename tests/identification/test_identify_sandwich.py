@@ -1,7 +1,5 @@
 """Sandwich's similarities are read back: width, base, convention and heads."""
 
-from __future__ import annotations
-
 import pytest
 
 import posenc_cli

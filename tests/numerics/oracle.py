@@ -1,20 +1,16 @@
 """Independent answers: mpmath for functions, fractions for rounding."""
 
-from __future__ import annotations
-
+from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import mpmath
 import numpy as np
 import pytest
 
+from posenc_cli.numerics.dtypes import DType
+
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
-if TYPE_CHECKING:
-    from decimal import Decimal
-
-    from posenc_cli.numerics.dtypes import DType
 
 PRECISION = 700
 

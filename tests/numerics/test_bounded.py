@@ -1,7 +1,5 @@
 """Numbers with a bound of their error: the bound holds, is small, and decides roundings."""
 
-from __future__ import annotations
-
 import operator
 from decimal import Decimal
 from fractions import Fraction

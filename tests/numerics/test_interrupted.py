@@ -1,7 +1,5 @@
 """Tables whose making was interrupted, and blocks with many doubtful cells."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import mpmath

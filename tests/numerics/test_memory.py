@@ -1,7 +1,5 @@
 """Values that are kept: made once, by one thread, and forgotten in the order they came."""
 
-from __future__ import annotations
-
 import threading
 import time
 

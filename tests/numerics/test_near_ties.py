@@ -5,8 +5,6 @@ format but for a distance far below the error of float64. Its float64 cell falls
 the tie, as its rounding errors happen to be; only the margin tells that it proves nothing.
 """
 
-from __future__ import annotations
-
 from decimal import Decimal
 from functools import cache
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from decimal import Decimal
 from fractions import Fraction
 
@@ -129,8 +127,7 @@ def test_nan_with_a_payload_in_low_bits_stays_nan():
 @pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16], ids=lambda dtype: dtype.name)
 def test_every_half_precision_number_survives_widening_and_narrowing(dtype):
     patterns = np.arange(1 << 16, dtype=np.uint16)
-    stored = patterns.view(dtype.numpy)
-    wide = widen(stored, dtype)
+    wide = widen(patterns.view(dtype.numpy), dtype)
     with np.errstate(invalid="ignore"):  # signalling NaN
         expected = patterns.view(PEERS[dtype.name]).astype(np.float64)
     assert np.array_equal(wide, expected, equal_nan=True)

@@ -1,7 +1,5 @@
 """Whatever numbers a file holds, a command ends in a status, at most one error and no warning."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -16,10 +14,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.numpy import save_file
 
 from posenc_cli.cli.exits import main
 from tests.examples import examples
+from tests.files.test_reading import written
 
 pytestmark = pytest.mark.usefixtures("kept_applications")
 
@@ -132,14 +130,7 @@ def _write(path: Path, values: Any, order: str) -> Path:
     if suffix == ".csv" and values.dtype.kind in "cb":
         suffix = ".npz"
     path = path.with_suffix(suffix)
-    if suffix == ".npy":
-        np.save(path, values)
-    elif suffix == ".npz":
-        np.savez(path, encoding=values)
-    elif suffix == ".csv":
-        np.savetxt(path, np.atleast_2d(values), delimiter=",", fmt="%.17g")
-    else:
-        save_file({"encoding": np.ascontiguousarray(values)}, path)
+    written(path, suffix, values)
     return path
 
 

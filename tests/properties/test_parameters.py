@@ -4,8 +4,6 @@ What is tried derives from the declarations: the bounds of each parameter, the c
 numbers at which floats and integers end. A scheme that is declared tomorrow is tried tomorrow.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import itertools

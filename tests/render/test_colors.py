@@ -154,8 +154,7 @@ def test_curves_differ_to_every_eye_by_colour_or_by_dashes_and_markers(theme, vi
     for one, other in combinations(range(len(colors)), 2):
         styles = (LINE_STYLES[index % len(LINE_STYLES)] for index in (one, other))
         same = len({(style.dashes, style.marker) for style in styles}) == 1
-        apart = np.linalg.norm(lab[one] - lab[other])
-        assert not same or apart > 0.1, (one, other)
+        assert not same or np.linalg.norm(lab[one] - lab[other]) > 0.1, (one, other)
     assert len({style.dots for style in LINE_STYLES}) == len(LINE_STYLES)
 
 

@@ -10,17 +10,13 @@ from posenc_cli.experiments.summary import RULE, STOPPED
 from posenc_cli.records import replace
 from posenc_cli.render.reports.extrapolation import ExperimentReport
 from posenc_cli.render.typesetting import Typesetter
-from tests.experiments.made import encodings, results
+from tests.experiments.made import request_of, results
 
 
 def law(label, stretch, seed, _length, place):
     """Rope fails past 8 places unless it is stretched; seeds differ by a constant."""
     fails = label == "rope" and stretch == "none" and place >= 8
     return 1.4 + 0.01 * seed + 2.0 * fails
-
-
-def request_of(*names, **fields):
-    return ExperimentRequest(encodings(*names), **{"trained": 8, **fields})
 
 
 def report_of(*names, jobs=slice(None), made=None, **fields):

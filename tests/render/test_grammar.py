@@ -295,8 +295,7 @@ def test_one_colour_scale_stands_for_all_tables_of_cosines(call, figure_of):
     assert re.findall(r"(\S+) \[.*\] (\S+)", text) == [(f"-{most:.4g}", f"{most:.4g}")]
     page = drawn_page(figure_of(*asked), Style.of(None, None, None))
     assert [axes.get_ylabel() for axes in page.axes] == ["position", "position", "cos, sin"]
-    bar = page.axes[-1]
-    assert bar.get_yticklabels()[-1].get_text() == f"{most:.4g}"
+    assert page.axes[-1].get_yticklabels()[-1].get_text() == f"{most:.4g}"
     # What is added to x is no rotation, and has a scale of its own.
     shown = figure_of("heatmap", "-s", "sinusoidal+rope", "-l", "32").panels
     assert [heatmap.value_label for heatmap in shown] == ["added to x", "cos, sin"]

@@ -5,7 +5,6 @@ import io
 import json
 import re
 import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,8 @@ from posenc_cli.render.html import page as html
 from posenc_cli.render.html.html_plots import packed, png_bytes
 from posenc_cli.render.html.page import Section, page_bytes
 from posenc_cli.render.style import color_map
+from tests.processes import ran
+from tests.render.test_image import heatmap
 
 LARGEST = 300_000
 VOID = {"meta", "img", "input", "br"}
@@ -197,14 +198,7 @@ def in_script(tmp_path):
     def run(*expressions: str) -> list[Any]:
         (tmp_path / "calls.js").write_text(f"[{','.join(expressions)}]", "utf-8")
         script = str(Path(html.__file__).with_name("page.js"))
-        told = subprocess.run(
-            [node, "-e", CALLS, script, "page.html", "calls.js"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
+        told = ran(node, "-e", CALLS, script, "page.html", "calls.js", cwd=tmp_path)
         return json.loads(told.stdout)  # type: ignore[no-any-return]
 
     return run
@@ -251,12 +245,6 @@ def test_the_script_reads_a_cell_a_point_and_a_rung_as_they_are(drawn, in_script
     right = [2 * np.pi * 8 * bases[2] ** (2 * i / 16) for i in range(8)]
     np.testing.assert_allclose(rung, right, rtol=1e-6)
     assert re.fullmatch(r"M\d+ 4000L\d+ 0", path)
-
-
-def heatmap(values: Any, **settings: Any) -> Heatmap:
-    values = np.asarray(values, np.float64)
-    rows, columns = values.shape
-    return Heatmap(values, Axis("row", range(rows)), Axis("column", range(columns)), **settings)
 
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)>&\"'\x1b[31m"

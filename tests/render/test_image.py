@@ -4,8 +4,6 @@ import io
 import itertools
 import math
 import re
-import subprocess
-import sys
 from html import unescape
 from itertools import pairwise
 from typing import Any
@@ -33,6 +31,7 @@ from posenc_cli.render.figure import (
     scale_of,
 )
 from posenc_cli.render.style import Style, color_map
+from tests.processes import ran_code
 
 SMALL = Style(width=480, height=320, dpi=100)
 
@@ -608,8 +607,7 @@ def test_curves_that_are_last_of_three_panels_fill_their_row():
 @pytest.mark.long
 def test_many_heads_are_drawn_in_one_axes():
     """To lay out axes for each takes most of the time of a sheet."""
-    drawing = drawing_of(SHEETS["64 heads"], Style(1700, 1100))
-    (sheet,) = drawing.page.axes
+    (sheet,) = drawing_of(SHEETS["64 heads"], Style(1700, 1100)).page.axes
     assert len(sheet.images) == 64
     extents = {tuple(image.get_extent()) for image in sheet.images}
     assert len(extents) == 64
@@ -689,8 +687,7 @@ assert "dash_capstyle:" in kwdoc(Line2D)
     [('image_bytes(figure, "png", Style())', False), ("drawn_page(figure, Style())", True)],
 )
 def test_only_pages_for_a_program_have_matplotlibs_help(draw, written):
-    command = [sys.executable, "-c", _IN_A_NEW_PROCESS.format(draw=draw)]
-    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    found = ran_code(_IN_A_NEW_PROCESS.format(draw=draw)).stdout.split()
     assert found == ["False", str(written)]
 
 

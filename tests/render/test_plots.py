@@ -155,8 +155,7 @@ def test_a_curve_is_parted_where_a_value_is_missing():
 
 def test_curves_and_their_names_have_the_colours_of_figures():
     curves = tuple(Curve((0, 9), (y, y), f"at {y}") for y in (1.0, 2.0))
-    figure = Curves(curves, "t", "x", "y")
-    text = "\n".join(curves_lines(figure, Page(60, 12, COLORED)))
+    text = "\n".join(curves_lines(Curves(curves, "t", "x", "y"), Page(60, 12, COLORED)))
     blue, orange = "\x1b[38;2;0;114;178m", "\x1b[38;2;213;94;0m"
     assert f"{blue}──\x1b[0m at 1.0   {orange}╌╌\x1b[0m at 2.0" in text
     assert text.count(blue) == 2

@@ -36,7 +36,7 @@ def test_a_map_of_means_leaves_room_for_its_title(alone):
             assert max(map(len, lines)) <= width
 
 
-def test_maps_of_several_say_what_their_curves_say(call, tmp_path):
+def test_maps_of_several_say_what_their_curves_say(call):
     line = ("dot-similarity", "-s", "t5", "-s", "rope", "-d", "8", "-l", "8")
     out = " ".join(call(*line)[1].split("offset m − n")[0].split())
     assert "t5 (random weights, seed 0)" in out

@@ -1,7 +1,5 @@
 """What counts as an engine's answer: its own error, and no tool's."""
 
-from __future__ import annotations
-
 import importlib.util
 
 import pytest

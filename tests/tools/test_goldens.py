@@ -1,7 +1,5 @@
 """Every golden has its generator, or the reason why it has none; none of it needs the peers."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from unittest import mock

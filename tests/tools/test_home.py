@@ -1,7 +1,5 @@
 """Where posenc lives is written by one command, wherever posenc says it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The ledger: verdicts follow from numbers, by rules that can come out either way."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

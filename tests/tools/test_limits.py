@@ -1,7 +1,5 @@
 """docs/limits.md says what each command does at each length, and every cell is run."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -1,13 +1,11 @@
 """The manual pages: made of the commands' declarations, valid, and in what is installed."""
 
-from __future__ import annotations
-
 import re
 import shutil
-import subprocess
 
 import pytest
 
+from tests.processes import ran
 from tools import man
 
 ESCAPE = re.compile(r"\\(?:[-e&:]|\((?:aq|ga|ha|ti)|f[BIR]|\[u[0-9A-F]{4,5}\])")
@@ -54,13 +52,8 @@ def test_groff_sets_every_page_and_each_example_can_be_copied(manuals, pages):
     groff = shutil.which("groff")
     if groff is None:
         pytest.skip("groff is not installed")
-    done = subprocess.run(
-        [groff, "-ww", "-man", "-Tutf8", "-P-cbu"],
-        input="".join(manuals.values()),
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    )
+    given = {"input": "".join(manuals.values()), "encoding": "utf-8"}
+    done = ran(groff, "-ww", "-man", "-Tutf8", "-P-cbu", **given)
     assert done.stderr == ""
     lines = {line.strip() for line in done.stdout.splitlines()}
     for page in pages.values():

@@ -1,7 +1,5 @@
 """The distributions are tried, or it is said that they were not."""
 
-from __future__ import annotations
-
 import pytest
 
 from posenc_cli.backends.native import PLATFORM

@@ -1,7 +1,5 @@
 """The interpreters of some versions are found, and a required one that is missing is an error."""
 
-from __future__ import annotations
-
 import pytest
 
 from tools import pythons

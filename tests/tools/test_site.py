@@ -1,7 +1,5 @@
 """The site fetches nothing from elsewhere: its search works without a network."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

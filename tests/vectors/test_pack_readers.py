@@ -11,7 +11,7 @@ from posenc_cli.examples import READERS, reader_text
 from posenc_cli.numerics.dtypes import FLOAT32
 from posenc_cli.vectors.pack import VectorPack
 from posenc_cli.vectors.pack_folder import write_pack
-from tests.processes import PATIENCE
+from tests.processes import ran
 
 PORTS = {
     "c": (
@@ -118,14 +118,8 @@ def pack(tmp_path_factory):
 def run(commands, folder):
     """The status and the output of the last command, after others that must succeed."""
     for command in commands:
-        done = subprocess.run(
-            command.split(),
-            cwd=folder,
-            env={**os.environ, "GO111MODULE": "off"},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
+        environment = {**os.environ, "GO111MODULE": "off"}
+        done = ran(*command.split(), check=False, cwd=folder, env=environment)
         assert command == commands[-1] or done.returncode == 0, done.stderr
     return done.returncode, done.stdout + done.stderr
 
