@@ -363,8 +363,7 @@ class _JobRun:
         if batch is None:
             return [None] * len(self._job.seeds)
         columns = batch.inputs.shape[1]
-        model = self._model_at(columns, NONE, columns)
-        scores = induction_scores(model, self.parameters, batch)
+        scores = induction_scores(self._model_at(columns, NONE, columns), self.parameters, batch)
         return [round(float(score), DIGITS) for score in scores]
 
 

@@ -269,8 +269,7 @@ class _Mixed:
         self, entry: AddedRows | DistanceRows, learnable: Learnable | None, device: torch.device
     ) -> None:
         self._name = None if learnable is None else learnable.name
-        rows = entry.fixed if entry.mixing is None else entry.mixing
-        self._rows = _float32(rows, device)
+        self._rows = _float32(entry.fixed if entry.mixing is None else entry.mixing, device)
 
     def of(self, parameters: Parameters, places: Tensor | None = None) -> Tensor:
         """Return all rows, or those at some places: (seeds or 1, places, columns)."""
@@ -285,8 +284,7 @@ class _RowsAdded(Hook):
         self._rows = _Mixed(entry, learnable, device)
 
     def with_rows(self, parameters: Parameters, x: Tensor, places: Integers) -> Tensor:
-        rows = self._rows.of(parameters, torch.from_numpy(places))
-        return x + rows[:, None]
+        return x + self._rows.of(parameters, torch.from_numpy(places))[:, None]
 
 
 class _PairsRotated(Hook):
