@@ -24,6 +24,8 @@ DRAWN_TABLE = (
     "has only the size of the table, not its trained values: they are randomly initialized"
 )
 """The warning for a config that has a learned table."""
+FIRST = 512
+"""The default number of positions, for encodings that have as many."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 """The letters that name several encodings, in order."""
 
@@ -123,6 +125,12 @@ class Choice(Record):
         positions = Positions.contiguous(0, min(count, *rooms, count))
         parts = tuple(replace(part, positions=positions) for part in self.parts)
         return replace(self, positions=positions, parts=parts)
+
+    def at_default(self, count: int = FIRST) -> Choice:
+        """Return the choice at its first positions, unless an option or a grid gives positions."""
+        parts = [part.encoding().bound.content for part in self.parts or (self,)]
+        on_grid = any(content.waves is not None and content.capacity for content in parts)
+        return self if self.positions is not None or on_grid else self.at_first(count)
 
     def requests(
         self, precision: Precision, *, table: str | None = None, head: int | None = None

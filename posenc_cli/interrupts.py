@@ -47,16 +47,13 @@ def clean_up_no_more_by(cleanup: "Callable[[], object]") -> None:
         _cleanups.remove(cleanup)
 
 
-def disregard() -> None:
-    """Disregard all signals from here on: the work they would cancel is about to be committed."""
-    global _too_late  # noqa: PLW0603 - a signal is the process's own
-    _too_late = True
+def disregard(*, signals: bool = True) -> None:
+    """Disregard all signals, because the work they would cancel is about to be committed.
 
-
-def heed() -> None:
-    """Let signals end the process again."""
+    Without ``signals``, let them end the process again.
+    """
     global _too_late  # noqa: PLW0603 - a signal is the process's own
-    _too_late = False
+    _too_late = signals
 
 
 def ignore() -> None:

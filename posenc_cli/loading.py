@@ -44,8 +44,7 @@ def _module_of(file: str) -> Any:
 
     path = Path(file).absolute()
     source = path.read_bytes()
-    own = crc32(source, crc32(bytes(path)))
-    module_name = f"{path.stem}_{own:08x}_{len(source)}"
+    module_name = f"{path.stem}_{crc32(source, crc32(bytes(path))):08x}_{len(source)}"
     if module_name in sys.modules:
         return sys.modules[module_name]
     spec = spec_from_file_location(module_name, path)

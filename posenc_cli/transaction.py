@@ -25,7 +25,7 @@ class Transaction:
     """The files that one run reads, and those it will have written."""
 
     def __init__(self) -> None:
-        self._read: set[tuple[int, int]] = set()
+        self._read: dict[tuple[int, int], str] = {}
         self._replaced: dict[tuple[int, int], str] = {}
         self._temporaries: list[Path] = []
         self._claims: list[Callable[[], object]] = []
@@ -36,22 +36,19 @@ class Transaction:
 
         Raises: InvalidInput if the file is to be replaced.
         """
-        if stat.S_ISREG(status.st_mode):
-            identity = status.st_dev, status.st_ino
-            self._read.add(identity)
-            self._refuse_both(identity)
+        self._note(self._read, status, "")
 
     def note_replaced(self, status: os.stat_result, place: str) -> None:
         """Record that the file that messages call ``place`` is to be replaced.
 
         Raises: InvalidInput if the file is read.
         """
-        if stat.S_ISREG(status.st_mode):
-            identity = status.st_dev, status.st_ino
-            self._replaced[identity] = place
-            self._refuse_both(identity)
+        self._note(self._replaced, status, place)
 
-    def _refuse_both(self, identity: tuple[int, int]) -> None:
+    def _note(self, files: dict[tuple[int, int], str], status: os.stat_result, place: str) -> None:
+        identity = status.st_dev, status.st_ino
+        if stat.S_ISREG(status.st_mode):
+            files[identity] = place
         if identity in self._read and identity in self._replaced:
             raise InvalidInput(
                 f"cannot write {self._replaced[identity]}: this command reads that file",
@@ -125,7 +122,7 @@ def transaction(*, last: bool = False) -> Iterator[Transaction]:
         own.remove_temporaries()
         interrupts.clean_up_no_more_by(own.remove_temporaries)
         _running.reset(token)
-        interrupts.heed()
+        interrupts.disregard(signals=False)
 
 
 def note_read(path: str | os.PathLike[str]) -> None:

@@ -49,13 +49,7 @@ class MatrixRows(Record):
     @classmethod
     def of(cls, values: RealRows, *, unit: float = 2.0**-53) -> MatrixRows:
         """Return the rows of an array."""
-        count, width = values.shape
-        return cls(
-            count,
-            width,
-            read=lambda which: values[places(which)],
-            unit=unit,
-        )
+        return cls(len(values), values.shape[1], lambda which: values[places(which)], unit)
 
     def directions(self) -> MatrixRows:
         """Return the rows divided by their lengths; a row of zeros becomes NaN."""

@@ -327,12 +327,12 @@ def rows_of_array(values: StoredRows, dtype: str, *, name: str) -> MatrixRows:
         )
     if np.iscomplexobj(values):
         values = np.ascontiguousarray(values).view(values.real.dtype)
-    count, width = values.shape
-
-    def read(which: Sequence[int]) -> RealRows:
-        return values[places(which)].astype(np.float64)
-
-    return MatrixRows(count, width, read, unit=_unit(dtype))
+    return MatrixRows(
+        len(values),
+        values.shape[1],
+        lambda which: values[places(which)].astype(np.float64),
+        _unit(dtype),
+    )
 
 
 def _unit(dtype: str) -> float:

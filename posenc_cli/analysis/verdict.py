@@ -31,9 +31,9 @@ from posenc_cli.numerics.rounding import narrow
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from posenc_cli.numerics.arrays import Flags, Integers, Reals, StoredValues
+    from posenc_cli.numerics.arrays import Flags, Integers, Reals
     from posenc_cli.numerics.dtypes import DType
 
 PRODUCTS = 1 << 32  # multiplications that a verdict may take: a few seconds
@@ -82,14 +82,10 @@ class Verdict(Record):
 
     def matrix(self, dtype: DType, metadata: Mapping[str, object]) -> Matrix:
         """Return the mean by offset as a matrix to write, with offsets as row labels."""
-
-        def blocks() -> Iterator[StoredValues]:
-            yield narrow(self.profile, None, dtype)
-
         return Matrix(
             shape=self.profile.shape,
             dtype=dtype,
-            blocks=blocks,
+            blocks=lambda: iter([narrow(self.profile, None, dtype)]),
             metadata=metadata,
             row_labels=lambda: iter(self.offsets.tolist()),
             row_label="offset",
@@ -105,8 +101,11 @@ def verdict(of: Similarity) -> Verdict:
         return _verdict_on_pairs(of, "--positions", "positions that are not evenly spaced")
     match of.source:
         case PairScores():
-            what = f"positions of {of.name}, which scores each pair of them"
-            return _verdict_on_pairs(of, of.positions.option, what)
+            return _verdict_on_pairs(
+                of,
+                of.positions.option,
+                f"positions of {of.name}, which scores each pair of them",
+            )
         case Profile() as profile:
             return _verdict_on_profile(of, profile, of.step)
         case MatrixRows() as rows:

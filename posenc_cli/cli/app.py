@@ -257,8 +257,7 @@ def program_page(context: Any) -> HelpPage:
     for group, names in GROUPS.items():
         for place, name in enumerate(names):
             summary = (function_of(name).__doc__ or "").strip().partition("\n")[0]
-            heading = "" if place else group
-            commands.append(Entry(f"{heading:<{width}}  {name}", summary))
+            commands.append(Entry(f"{'' if place else group:<{width}}  {name}", summary))
     options = tuple(entry for _, entries in page.sections for entry in entries)
     shared = tuple(map(entry_of, Console.parameters().values()))
     status, _, statuses = page.paragraphs[0].partition(": ")

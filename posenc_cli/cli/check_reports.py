@@ -110,8 +110,7 @@ def ci_place(place: SourcePlace | None) -> SourcePlace | None:
     """Return the file of a subject as a CI system knows it: by its path in the checkout."""
     if place is None:
         return None
-    checked_out = next(filter(None, map(os.environ.get, _WORKSPACES)), None)
-    root = Path(checked_out or ".").resolve()
+    root = Path(next(filter(None, map(os.environ.get, _WORKSPACES)), ".")).resolve()
     file = Path(place.file).resolve()
     inside = file.relative_to(root) if file.is_relative_to(root) else Path(place.file)
     return replace(place, file=inside.as_posix())

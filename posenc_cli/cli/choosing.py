@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli import catalogue
 from posenc_cli.choice import (
+    FIRST,
     Choice,
     choice_like,
     choice_of_layers,
@@ -470,21 +471,6 @@ def required_choice(choice: Choice | None) -> Choice:
             hint="posenc schemes and posenc models list the names",
         )
     return choice
-
-
-FIRST = 512
-"""The default number of positions, for encodings that have as many."""
-
-
-def at_first_positions(choice: Choice) -> Choice:
-    """Return the choice at its first positions, unless an option or a grid gives positions."""
-    parts = choice.parts or (choice,)
-    contents = [part.encoding().bound.content for part in parts]
-    if choice.positions is not None or any(
-        content.waves is not None and content.waves.capacity is not None for content in contents
-    ):
-        return choice
-    return choice.at_first(FIRST)
 
 
 LikeChoice = Annotated[Choice, "or a library's function"]

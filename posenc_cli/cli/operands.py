@@ -73,12 +73,14 @@ def _model(name: str, runtime: str | None) -> Model:
         return Model(name, resolve(config, runtime=runtime or TRANSFORMERS))
     if runtime is None:
         try:
-            reading = resolve(config, runtime=_LLAMA_CPP, name=name, converted=False)
-            return Model(name, reading, _LLAMA_CPP)
+            return Model(
+                name, resolve(config, runtime=_LLAMA_CPP, name=name, converted=False), _LLAMA_CPP
+            )
         except InvalidInput:  # llama.cpp's reading is unknown, or it cannot read it
             runtime = TRANSFORMERS
-    reading = resolve(config, runtime=runtime, name=name)
-    return Model(name, reading, runtime, drafter=is_drafter(config))
+    return Model(
+        name, resolve(config, runtime=runtime, name=name), runtime, drafter=is_drafter(config)
+    )
 
 
 def _are_told_by_name(names: Sequence[str]) -> bool:
@@ -107,8 +109,7 @@ def _are_told_by_name(names: Sequence[str]) -> bool:
             return True
         told = [[group.derived.get(key) for key in (*SCORES, *WINDOWS)] for group in layers]
         values = [[each and each.value for each in group] for group in told]
-        sliding = [group.layers for group in layers if group.slides]
-        scores.append([*values, sliding])
+        scores.append([*values, [group.layers for group in layers if group.slides]])
     return len(scores) == len(names) and scores[0] != scores[1]
 
 

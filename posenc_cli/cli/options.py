@@ -128,14 +128,13 @@ def one_of(flag: str, text: str, known: Iterable[str]) -> str:
     Raises: InvalidInput with the nearest known text as a hint.
     """
     names = list(known)
-    if text not in names and ALIASES.get(text) in names:
-        return ALIASES[text]
-    if text not in names:
+    name = text if text in names else ALIASES.get(text, text)
+    if name not in names:
         raise InvalidInput(
             f"{flag} {abbreviated(text)}: must be one of {', '.join(names)}",
             hint=nearest(text, names),
         )
-    return text
+    return name
 
 
 def some_of(flag: str, text: str, known: Iterable[str]) -> tuple[str, ...]:

@@ -251,8 +251,7 @@ class PlotOutput(FigureOutput):
         """Return the look of a picture that fills a screen together with the text below it."""
         if not sys.stdout.isatty() or self.out is not None or look.height is not None:
             return look
-        room = console.height - 1 - len(text.splitlines())
-        return replace(look, height=max(_LOWEST_ABOVE, room))
+        return replace(look, height=max(_LOWEST_ABOVE, console.height - 1 - len(text.splitlines())))
 
     def report(self, text: str) -> None:
         """Print the text report: to stderr if the picture goes to stdout."""
@@ -378,8 +377,8 @@ def _printed_picture(figure: Figure, look: PictureOptions, console: Console) -> 
     look.check_text()
     if how == "none":
         picture = _data(figure, replace(look, width=None, height=None))
-        lines = wrapped_lines(figure_sentences(figure, picture.shown), look, console)
-        console.result("\n".join(lines))
+        sentences = figure_sentences(figure, picture.shown)
+        console.result("\n".join(wrapped_lines(sentences, look, console)))
         return Picture("", picture.warnings)
     from posenc_cli.render.terminal.text_pictures import picture_text
 

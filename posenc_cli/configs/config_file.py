@@ -115,8 +115,7 @@ def _read_open(file: BinaryIO, path: str, where: str) -> bytes | GGUFHeader:
     from posenc_cli.configs.gguf.gguf_file import read_gguf_model
 
     status = os.fstat(file.fileno())
-    regular = stat.S_ISREG(status.st_mode) and path != STANDARD_INPUT
-    size = status.st_size if regular else None
+    size = status.st_size if stat.S_ISREG(status.st_mode) and path != STANDARD_INPUT else None
     return read_gguf_model(file, path, size=size, name=where, ahead=ahead)
 
 

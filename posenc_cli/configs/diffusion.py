@@ -295,8 +295,7 @@ class _DiffusionReader(FamilyReader):
         patch, ratio, frames = map(self._count, sizes)
         rows, columns = map(self._count, ("sample_height", "sample_width"))
         joined = self.keys.count("patch_size_t")
-        latents = (frames.value - 1) // ratio.value + 1
-        latents = -(-latents // (joined.value if joined else 1))
+        latents = -(-((frames.value - 1) // ratio.value + 1) // (joined.value if joined else 1))
         grid = latents, rows.value // patch.value, columns.value // patch.value
         if 0 in grid:
             raise self.error(

@@ -141,8 +141,7 @@ class Keys:
         stated = self._value_of_type(key, int | float, "must be a number")
         if stated is None:
             return None
-        value = stated.value
-        number = float(value) if abs(value) <= sys.float_info.max else math.inf
+        number = float(stated.value) if abs(stated.value) <= sys.float_info.max else math.inf
         if rule := broken_bound(number, above, minimum):
             raise self.invalid(key, rule)
         return Sourced(number, stated.source)
@@ -214,11 +213,9 @@ class Keys:
         Raises: InvalidInput with ``rule`` for any other value.
         """
         listed = self._value_of_type(key, list | tuple, rule)
-        if listed is None:
-            return None
-        if not all(map(fits, listed.value)):
+        if listed is not None and not all(map(fits, listed.value)):
             raise self.invalid(key, rule)
-        return Sourced(tuple(listed.value), listed.source)
+        return listed and Sourced(tuple(listed.value), listed.source)
 
     def section(self, key: str) -> Keys | None:
         """Return a JSON object inside this one.
@@ -226,9 +223,11 @@ class Keys:
         Raises: InvalidInput for any other value.
         """
         stated = self._value_of_type(key, Mapping, "must be an object")
-        if stated is None:
-            return None
-        return Keys(stated.value, name=self.name, prefix=f"{stated.source}.", read=self.read)
+        return (
+            None
+            if stated is None
+            else Keys(stated.value, name=self.name, prefix=f"{stated.source}.", read=self.read)
+        )
 
     def _value_of_type(self, key: str, kind: type | UnionType, rule: str) -> Sourced | None:
         """Return a value of a type; true and false are no numbers.
@@ -236,9 +235,9 @@ class Keys:
         Raises: InvalidInput with ``rule`` for a value of another type.
         """
         stated = self.get(key)
-        if stated is None:
-            return None
-        if not isinstance(stated.value, kind) or isinstance(stated.value, bool) != (kind is bool):
+        if stated is not None and (
+            not isinstance(stated.value, kind) or isinstance(stated.value, bool) != (kind is bool)
+        ):
             raise self.invalid(key, rule)
         return stated
 
@@ -347,12 +346,11 @@ class FamilyKeys(FamilyReader):
 
         Raises: InvalidInput for any other value.
         """
-        names: tuple[str, ...] = (self.family.aliases.get(key, key), key)
-        if self.family.any_names:
-            names += ANY_NAME.get(key, ())
+        others = ANY_NAME.get(key, ()) if self.family.any_names else ()
+        names = (self.family.aliases.get(key, key), key, *others)
         count = first(*(self.text.count(name) for name in names))
         if count is None and key in self.family.defaults:
-            count = self.default(self.family.defaults[key])
+            return self.default(self.family.defaults[key])
         return count
 
     def needed_count(self, key: str) -> Sourced:

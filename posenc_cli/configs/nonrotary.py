@@ -173,8 +173,7 @@ class Reader(FamilyReader):
                 f"{self.model_type} numbers its first token {start.value}: --start {start.value}"
             )
         dim = {"dim": self._count(self.family.dim)}
-        fixed = self.fixed(**(self.family.params or {}))
-        yield Layers(None, (), "sinusoidal", dim | fixed, derived)
+        yield Layers(None, (), "sinusoidal", dim | self.fixed(**self.family.params or {}), derived)
 
     def xlm(self) -> Iterator[Layers]:
         """Yield sines and cosines, or a learned table initialized with them."""

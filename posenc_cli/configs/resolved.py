@@ -210,12 +210,11 @@ class Notes:
         self, model_type: str, layers: Sequence[Layers], unread: Sequence[str], **more: Any
     ) -> Resolved:
         """Return the result, with all notes."""
-        warnings_in_order = [*self.headlines, *self.warnings]
         return Resolved(
             model_type,
             tuple(layers),
             unread=tuple(unread),
-            warnings=tuple(dict.fromkeys(warnings_in_order)),
+            warnings=tuple(dict.fromkeys([*self.headlines, *self.warnings])),
             defaulted=tuple(dict.fromkeys(self.defaulted)),
             contradicted=tuple(dict.fromkeys(self.contradicted)),
             lacking=tuple(self.lacking),
@@ -249,5 +248,4 @@ class Notes:
 
     def size(self, key: str, size: Sourced) -> None:
         """Warn that a size is the model type's default."""
-        text = f"{key} is not given: {size.value} is the {size.source}"
-        self.doubt(key, text, of=self.defaulted)
+        self.doubt(key, f"{key} is not given: {size.value} is the {size.source}", of=self.defaulted)

@@ -210,17 +210,16 @@ _CONSTANT_BASES = ("esm",)
 
 def _is_certain(keys: FamilyKeys, label: str | None, base: float) -> bool:
     """Return whether a default base is certain: a constant, or stated under another name."""
-    if keys.family.model_type in _CONSTANT_BASES:
-        return True
     names = LOCAL_BASES if "sliding" in (label or "") else (*BASES, *GLOBAL_BASES)
-    return any(keys.text.values.get(name) == base for name in names)
+    return keys.family.model_type in _CONSTANT_BASES or any(
+        keys.text.values.get(name) == base for name in names
+    )
 
 
 def _layout(keys: FamilyKeys) -> Sourced:
     layout = keys.family.layout
     if layout in ("half", "interleaved"):
-        known = keys.family.known
-        return Sourced(layout, keys.default_source if known else "assumed, as Llama's")
+        return Sourced(layout, keys.default_source if keys.family.known else "assumed, as Llama's")
     flag = keys.text.flag(layout)
     if flag is None:
         return keys.default("interleaved")
@@ -269,8 +268,9 @@ def _stated_share(
         share = keys.number(SHARE)
     if share is None and (family.any_names or "rotary_dim" in family.keys):
         columns = text.count("rotary_dim")
-        if columns is not None:
-            return Sourced(columns.value / head.value, f"derived: {columns.source} / head_dim")
+        return columns and Sourced(
+            columns.value / head.value, f"derived: {columns.source} / head_dim"
+        )
     return share
 
 
@@ -338,8 +338,9 @@ def _derived(keys: FamilyKeys, scheme: str, params: Mapping[str, Sourced]) -> di
         if keys.family.compressed:
             whole = keys.needed_count(_HEAD)
             rest = Sourced(whole.value - params["dim"].value, f"derived: {whole.source} − dim")
-        missing = Sourced(None, f"{keys.text.path(_UNROTATED)} is not given")
-        derived["beside_slice"] = rest or missing
+        derived["beside_slice"] = rest or Sourced(
+            None, f"{keys.text.path(_UNROTATED)} is not given"
+        )
     derived |= magnitude(scheme, params)
     softmax = _softmax_multiplier(keys, params)
     if softmax is not None:

@@ -143,8 +143,7 @@ def _object_of_layers(text: Keys, rope: Keys, group: Group, key: str) -> RopeObj
         return RopeObject(Keys(own, name=rope.name, prefix=rope.prefix, read=rope.read))
     if not group.layers or text.values.get(key) is None:
         return RopeObject(rope)
-    listed = _values_of_layer(text, {"rope_theta": key}, group.layers[0])
-    return RopeObject(listed, rope)
+    return RopeObject(_values_of_layer(text, {"rope_theta": key}, group.layers[0]), rope)
 
 
 def _objects_by_compression(

@@ -260,8 +260,7 @@ def _replaced_at(path: tuple[str, ...], value: Any, whole: dict[str, Any]) -> di
     if len(path) == 1:
         return {path[0]: value}
     first, second, *rest = path
-    inner = _copied(whole.get(second))
-    return {first: {**whole, **_replaced_at((second, *rest), value, inner)}}
+    return {first: whole | _replaced_at((second, *rest), value, _copied(whole.get(second)))}
 
 
 def merged(config: Mapping[str, Any], snippet: Mapping[str, Any]) -> dict[str, Any]:

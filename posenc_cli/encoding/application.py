@@ -181,12 +181,12 @@ class BoundedWaves:
             return cosine, sine
         places = self._places(positions)
         sizes = np.abs(places)
-        if places.shape[1] == 1:
-            parts = self._phasors.points(sizes[:, 0])
-        else:
-            parts = self._phasors.points(sizes, np.arange(self._count))
+        cosine_high, cosine_low, sine_high, sine_low = (
+            self._phasors.points(sizes[:, 0])
+            if places.shape[1] == 1
+            else self._phasors.points(sizes, np.arange(self._count))
+        )
         angles, sign = sizes * self._rates, np.where(places < 0, -1.0, 1.0)
-        cosine_high, cosine_low, sine_high, sine_low = parts
         magnitude = abs(float(self._scale))
         level = float(bounded.numbers([self._scale]).error[0])
 
@@ -256,8 +256,7 @@ class _RotatedPairs:
             (self._second, rotated[1], plain[1], (b, a), 1.0),
         ):
             values, proven = cells.rounded(self._dtype)
-            nought = ((along == 0) | level) & ((across == 0) | still)
-            known = nought | ~finite
+            known = ((along == 0) | level) & ((across == 0) | still) | ~finite
             values = np.where(known, narrow(rough, None, self._dtype), values)
             for stack, row, wave in _places(~(proven | known)):
                 terms: list[Term] = [

@@ -150,5 +150,4 @@ def in_arithmetic(values: Numbers, arithmetic: Arithmetic) -> Numbers:
     """
     if arithmetic == "exact":
         return values
-    rounded = round_to(values.astype(np.float64), FLOAT64, _FORMATS[arithmetic])
-    return rounded.astype(values.dtype)
+    return round_to(values.astype(np.float64), FLOAT64, _FORMATS[arithmetic]).astype(values.dtype)

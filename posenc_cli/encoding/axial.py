@@ -201,24 +201,24 @@ def placed_waves(waves: Waves) -> Waves:
     if coordinates is None or coordinates.file is None:
         return waves
     rows, parts = _read(coordinates.file)
-    rule = waves.frequencies
-
-    def frequencies(xp: Any) -> Any:
-        return rule(xp) / parts
-
-    def at(positions: Integers) -> tuple[Integers, ...]:
-        return tuple(row[positions] for row in rows)
-
     capacity = Capacity(
         rows.shape[1],
         f"axes={coordinates.file.path} has {rows.shape[1]} columns",
         "give the file a column for each position",
     )
-    placed = replace(coordinates, at=at, capacity=capacity, file=None)
+    placed = replace(
+        coordinates,
+        at=lambda positions: tuple(row[positions] for row in rows),
+        capacity=capacity,
+        file=None,
+    )
     if parts == 1:
         return replace(waves, coordinates=placed)
-    placed = replace(placed, denominator=parts, steps=(parts,) * len(rows))
-    return replace(waves, frequencies=frequencies, coordinates=placed)
+    return replace(
+        waves,
+        frequencies=lambda xp: waves.frequencies(xp) / parts,
+        coordinates=replace(placed, denominator=parts, steps=(parts,) * len(rows)),
+    )
 
 
 def _read(file: AxesFile) -> tuple[Integers, int]:

@@ -93,8 +93,7 @@ class _UsersFunction(Record):
         if self.taken:
             return self.taken
         part = innermost(getattr(self.own, "forward", self.own))
-        annotations = getattr(part, "__annotations__", {})
-        return likely_frameworks(self.own, part, [*annotations.values()])
+        return likely_frameworks(self.own, part, [*getattr(part, "__annotations__", {}).values()])
 
 
 def _rows(function: _UsersFunction, positions: Integers | Reals) -> tuple[RealRows, float]:

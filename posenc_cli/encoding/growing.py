@@ -218,8 +218,7 @@ class GrowingCells:
     def _powers(self, distances: Integers) -> RealRows:
         powers = bounded.exp(bounded.asarray(distances[:, None]) * self._bounded_rates)
         # If the bound of the error is not small, nothing can be proven.
-        certain = powers.error < 2.0**-60 * np.abs(powers.high)
-        return np.where(certain, powers.high, np.nan)
+        return np.where(powers.error < 2.0**-60 * np.abs(powers.high), powers.high, np.nan)
 
     def _rounded_cells(self, positions: Integers, dtype: DType) -> dict[str, StoredRows]:
         """Return cosines and sines of all waves, correctly rounded: tiers 2 and 3.
@@ -255,8 +254,7 @@ class GrowingCells:
         """Yield cosines, then sines, with an error bound, infinite outside float64's range."""
         for cell, powers in self._products(positions):
             shifts = np.clip(powers, -1000, 1000).astype(np.int32)
-            parts = (np.ldexp(part, shifts) for part in (cell.high, cell.low, cell.error))
-            high, low, error = parts
+            high, low, error = (np.ldexp(p, shifts) for p in (cell.high, cell.low, cell.error))
             yield Bounded(high, low, np.where(powers == shifts, error + UNDERFLOW, np.inf))
 
     def _exact_cell(self, position: int, wave: int, sine: bool, dtype: DType) -> float:

@@ -56,6 +56,4 @@ class Precision(Record):
         """Return a block of the rounded format in the stored one, which holds it exactly."""
         from posenc_cli.numerics.rounding import stored_as
 
-        if self.stored == self.rounded:
-            return block
-        return stored_as(block, self.rounded, self.stored)
+        return block if self.stored == self.rounded else stored_as(block, self.rounded, self.stored)

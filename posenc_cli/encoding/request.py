@@ -248,8 +248,7 @@ class Request(Record):
                 f"{self.scheme.name} can encode: {capacity.reason}",
                 hint=capacity.hint,
             )
-        relative = self.scheme.kind == "relative"
-        return positions.offsets(content.farthest) if relative else positions
+        return positions.offsets(content.farthest) if self.scheme.kind == "relative" else positions
 
     def _settled_positions(self) -> Positions | None:
         """Return the requested positions; by default all that waves have coordinates for."""

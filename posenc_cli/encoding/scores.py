@@ -121,8 +121,7 @@ def scores_of_heads(
         steps = np.arange(queries.size + keys.size - 1, dtype=np.int64)
         offsets = keys[0] - queries[-1] + step * steps
         for head in heads:
-            row = rule(head, offsets)
-            yield np.lib.stride_tricks.sliding_window_view(row, keys.size)[::-1]
+            yield np.lib.stride_tricks.sliding_window_view(rule(head, offsets), keys.size)[::-1]
     else:
         distinct, where = _distinct(score_indices(content, queries[:, None], keys[None, :]))
         for head in heads:
@@ -327,14 +326,15 @@ def network_coordinates(network: Network, buckets: Integers) -> RealRows:
     """Return the network's inputs for some buckets. Shape: (buckets, coordinates)."""
     offsets = [np.asarray(offset) for offset in network.offsets(np, buckets)]
     coordinates = [_coordinates(network, offset, axis) for axis, offset in enumerate(offsets)]
-    if not network.quotient:
-        coordinates = [
+    if network.quotient:
+        return np.divide(*coordinates)[:, None]
+    return np.stack(
+        [
             coordinate * np.sign(offset)
             for coordinate, offset in zip(coordinates, offsets, strict=True)
-        ]
-    else:
-        coordinates = [np.divide(*coordinates)]
-    return np.stack(coordinates, axis=1)
+        ],
+        axis=1,
+    )
 
 
 def _coordinates(network: Network, offsets: Integers, axis: int) -> Reals:

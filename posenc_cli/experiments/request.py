@@ -173,8 +173,7 @@ class Job(Record):
         'text-0-rope-base-1-seeds-0-2'
         """
         label = re.sub(r"[^A-Za-z0-9]+", "-", self.encoding.label)[:40].strip("-").lower()
-        seeds = f"seeds-{self.seeds.start}-{self.seeds[-1]}"
-        return f"{self.task}-{self.place}-{label}-{seeds}"
+        return f"{self.task}-{self.place}-{label}-seeds-{self.seeds.start}-{self.seeds[-1]}"
 
 
 DIGITS = 6

@@ -263,8 +263,7 @@ class _JobRun:
         while self.step < request.steps:
             if request.positions is not None:
                 at.set_positions(drawn_positions(request.positions, columns, self.step))
-            batch = self._batch()
-            inputs, targets, weights = (value.to(self._device) for value in batch)
+            inputs, targets, weights = (value.to(self._device) for value in self._batch())
             logits = at.logits(self.parameters, inputs)
             each = functional.cross_entropy(
                 logits.flatten(0, 2), targets.flatten(), reduction="none"
@@ -288,10 +287,12 @@ class _JobRun:
     def _batch(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return the inputs, targets and loss weights of each seed: (seeds, sequences, columns)."""
         request, setting = self._job.request, self._setting
-        batches: list[TokenBatch] = []
-        for seed in self._job.seeds:
-            generator = np.random.default_rng([seed, self.step, _DATA])
-            batches.append(setting.task.training(generator, setting.trained, request.batch))
+        batches = [
+            setting.task.training(
+                np.random.default_rng([seed, self.step, _DATA]), setting.trained, request.batch
+            )
+            for seed in self._job.seeds
+        ]
         inputs, targets, scored = (
             torch.from_numpy(np.stack([getattr(batch, name) for batch in batches]))
             for name in ("inputs", "targets", "scored")
@@ -363,8 +364,7 @@ class _JobRun:
         if batch is None:
             return [None] * len(self._job.seeds)
         columns = batch.inputs.shape[1]
-        model = self._model_at(columns, NONE, columns)
-        scores = induction_scores(model, self.parameters, batch)
+        scores = induction_scores(self._model_at(columns, NONE, columns), self.parameters, batch)
         return [round(float(score), DIGITS) for score in scores]
 
 

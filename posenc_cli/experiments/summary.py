@@ -58,8 +58,7 @@ class Estimate(Record):
         mean = math.fsum(values) / count
         if count < 2:
             return cls(count, round(mean, _PLACES))
-        squares = math.fsum((value - mean) ** 2 for value in values)
-        deviation = math.sqrt(squares / (count - 1))
+        deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (count - 1))
         half = STUDENT[count - 2] * deviation / math.sqrt(count)
         return cls(count, *(round(number, _PLACES) for number in (mean, deviation, half)))
 

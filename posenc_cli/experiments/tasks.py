@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from posenc_cli.budget import HELD_VALUES, check_size
 from posenc_cli.errors import InvalidInput, unknown_name
 from posenc_cli.experiments.corpus import Corpus
 from posenc_cli.records import Record, replace
@@ -68,8 +67,7 @@ class Task(Record, ABC):
     """A task to learn, at lengths in ``unit``.
 
     A sequence has ``columns`` of a transformer, and its curve ``points``; (a, b) stands for a ·
-    length + b. ``shortest`` is the minimum length. ``fewest`` is the number of sequences below
-    which a test would leave points of the curve empty. ``answers`` says what is right or wrong: the
+    length + b. ``shortest`` is the minimum length. ``answers`` says what is right or wrong: the
     whole answer of a sequence, each symbol of it, or nothing.
     """
 
@@ -79,7 +77,6 @@ class Task(Record, ABC):
     columns: ClassVar[tuple[int, int]] = 1, 0
     points: ClassVar[tuple[int, int]] = 1, 0
     shortest: ClassVar[int] = 1
-    fewest: ClassVar[int] = 1
     answers: ClassVar[Answers | None] = "sequences"
 
     @property
@@ -115,22 +112,16 @@ class Task(Record, ABC):
         """Return pieces of text that each occur twice, for a task on text, else None."""
         return None
 
-    def check(self, length: int, last: int, sequences: int = SEQUENCES) -> None:
-        """Check that a length can be tested.
+    def check(self, length: int, last: int) -> None:  # noqa: ARG002
+        """Check that a length can be tested, scored also at its ``last`` columns.
 
-        Raises: InvalidInput if the length is too short or too long for the task.
+        Raises: InvalidInput if the length is too short for the task.
         """
-        place = f"--task {self.name}"
         if length < self.shortest:
             raise InvalidInput(
-                f"{place}: a length of {length} {self.unit}; it needs at least {self.shortest}"
+                f"--task {self.name}: a length of {length} {self.unit}; it needs at least "
+                f"{self.shortest}"
             )
-        if last < 1:
-            raise InvalidInput(f"{place}: the last {last} columns: must be at least 1")
-        if sequences < self.fewest:
-            raise InvalidInput(f"{place} needs at least {self.fewest} sequences, not {sequences}")
-        request = f"{place} at a length of {length}"
-        check_size(request, sequences * self.tokens(length), HELD_VALUES, "tokens")
 
 
 class Text(Task):
@@ -150,12 +141,8 @@ class Text(Task):
         return self.corpus.vocabulary
 
     def training(self, generator: np.random.Generator, length: int, count: int) -> TokenBatch:
-        """Draw windows at random places of the training part: (count, length).
-
-        Raises: InvalidInput if that part is shorter than a window.
-        """
+        """Draw windows at random places of the training part: (count, length)."""
         text = self.corpus.training
-        self._check_characters(len(text), length + 1, "to train on")
         starts = generator.integers(0, len(text) - length, count)  # (count,)
         windows = text[starts[:, None] + np.arange(length + 1)]  # (count, length + 1)
         return _next_tokens(windows)
@@ -168,7 +155,6 @@ class Text(Task):
         exceeds their number, there is one piece.
         """
         text = self.corpus.held_out
-        self._check_characters(len(text), _held_out(length, last, sequences), "held out")
         ends = len(text) - last * np.arange(sequences)[::-1]  # (sequences,)
         windows = _next_tokens(text[ends[:, None] + np.arange(-length - 1, 0)])
         section = text[-max(sequences * last, length) - 1 :]
@@ -183,7 +169,6 @@ class Text(Task):
         """
         text = self.corpus.held_out
         half = length // 2
-        self._check_characters(len(text), half, "held out")
         starts = np.linspace(0, len(text) - half, count).astype(np.int64)
         pieces = text[starts[:, None] + np.arange(half)]  # (count, half)
         batch = _next_tokens(np.hstack([pieces, pieces]))
@@ -196,19 +181,17 @@ class Text(Task):
             2,
         )
 
-    def check(self, length: int, last: int, sequences: int = SEQUENCES) -> None:
+    def check(self, length: int, last: int) -> None:
         """Check that a length can be tested.
 
         Raises: InvalidInput if the text or the length is too short.
         """
-        super().check(length, last, sequences)
-        held = len(self.corpus.held_out)
-        self._check_characters(held, _held_out(length, last, sequences), "held out")
-
-    def _check_characters(self, there: int, needed: int, purpose: str) -> None:
+        super().check(length, last)
+        there = len(self.corpus.held_out)
+        needed = max((SEQUENCES - 1) * last + length, SEQUENCES * last) + 1
         if there < needed:
             raise InvalidInput(
-                f"{self.corpus.name} has {there} characters {purpose}, but needs {needed}",
+                f"{self.corpus.name} has {there} characters held out, but needs {needed}",
                 hint="give shorter tests (--test), or fewer last places (--last)",
             )
 
@@ -230,21 +213,13 @@ class Answered(Task):
         """Draw a sequence: number ``turn`` of ``turns`` of a test, or 0 of 0 in training."""
 
     def training(self, generator: np.random.Generator, length: int, count: int) -> TokenBatch:
-        """Draw ``count`` sequences of any length up to ``length``: (count, tokens(length)).
-
-        Raises: InvalidInput if the length is below the minimum.
-        """
-        self.check(length, 1, max(count, self.fewest))
+        """Draw ``count`` sequences of any length up to ``length``: (count, tokens(length))."""
         lengths = generator.integers(self.shortest, length + 1, count)
         samples = [self.sample(generator, int(short), 0, 0) for short in lengths]
         return self._padded(samples, length)
 
     def test(self, length: int, last: int, sequences: int = SEQUENCES) -> TestSet:
-        """Return sequences of exactly this length, shared by all: (sequences, tokens(length)).
-
-        Raises: InvalidInput if the length is too short or too long.
-        """
-        self.check(length, last, sequences)
+        """Return sequences of exactly this length, shared by all: (sequences, tokens(length))."""
         generator = np.random.default_rng([length, *self.name.encode()])
         samples = [self.sample(generator, length, turn, sequences) for turn in range(sequences)]
         whole = self._padded(samples, length)
@@ -319,7 +294,6 @@ class First(Answered):
     name = "first"
     summary = "the first symbol, whenever it is asked for"
     shortest = 2
-    fewest = 8
     points = 1, -1  # each column but the first, which does not ask
     answers = "symbols"  # longer sequences have more, each answered alone
     symbols: ClassVar[int] = 16
@@ -357,7 +331,6 @@ class Needle(Answered):
 
     name = "needle"
     summary = "the symbol behind a mark, wherever it stood"
-    fewest = 10
     shortest = 12  # ten places for the mark, one for the symbol after it, one that asks
     symbols: ClassVar[int] = 16
     depths: ClassVar[int] = 10
@@ -399,11 +372,6 @@ def task_of(name: str) -> Task:
     if name not in TASKS:
         raise unknown_name("task", name, TASKS)
     return Text(Corpus.own()) if name == Text.name else TASKS[name]()
-
-
-def _held_out(length: int, last: int, sequences: int) -> int:
-    """Return the number of characters that a test of a text needs."""
-    return max((sequences - 1) * last + length, sequences * last) + 1
 
 
 def _next_tokens(windows: Integers) -> TokenBatch:

@@ -269,8 +269,7 @@ class _Mixed:
         self, entry: AddedRows | DistanceRows, learnable: Learnable | None, device: torch.device
     ) -> None:
         self._name = None if learnable is None else learnable.name
-        rows = entry.fixed if entry.mixing is None else entry.mixing
-        self._rows = _float32(rows, device)
+        self._rows = _float32(entry.fixed if entry.mixing is None else entry.mixing, device)
 
     def of(self, parameters: Parameters, places: Tensor | None = None) -> Tensor:
         """Return all rows, or those at some places: (seeds or 1, places, columns)."""
@@ -285,8 +284,7 @@ class _RowsAdded(Hook):
         self._rows = _Mixed(entry, learnable, device)
 
     def with_rows(self, parameters: Parameters, x: Tensor, places: Integers) -> Tensor:
-        rows = self._rows.of(parameters, torch.from_numpy(places))
-        return x + rows[:, None]
+        return x + self._rows.of(parameters, torch.from_numpy(places))[:, None]
 
 
 class _PairsRotated(Hook):
@@ -383,36 +381,33 @@ class _BiasAdded(Hook):
             return self._fixed[None]
         assert self._name is not None
         table = parameters[self._name]
-        if self._entry.formula is not None:
-            return self._formula_scores(table)
-        if self._entry.network is not None:
-            return self._network_scores(table)
+        if self._arguments is not None:
+            return self._formula_scores(table, self._arguments)
+        if self._coordinates is not None:
+            return self._network_scores(table, self._coordinates)
         return table.transpose(1, 2)
 
-    def _formula_scores(self, table: Tensor) -> Tensor:
+    def _formula_scores(self, table: Tensor, arguments: Tensor) -> Tensor:
         """Return a formula's scores from the logarithms (S, k, H) of its learned coefficients."""
         formula = self._entry.formula
         assert formula is not None
-        assert self._arguments is not None
-        arguments = self._arguments
         if formula.profile is not None:
             arguments = formula.profile(torch, arguments)
         coefficients = tuple(row[..., None] for row in table.exp().unbind(1))  # (S, H, 1) each
         given = coefficients if len(coefficients) > 1 else coefficients[0]
         return formula.scores(torch, given, arguments)
 
-    def _network_scores(self, table: Tensor) -> Tensor:
+    def _network_scores(self, table: Tensor, coordinates: Tensor) -> Tensor:
         """Return the scores of a two-layer network.
 
         Its units are the rows of the table (S, units, …).
         """
         network = self._entry.network
         assert network is not None
-        assert self._coordinates is not None
-        inputs = self._coordinates.shape[1]
+        inputs = coordinates.shape[1]
         units = table[:, :-1] if network.shifted else table
         first, shift = units[..., :inputs], units[..., inputs]
-        hidden = functional.relu(self._coordinates @ first.transpose(1, 2) + shift[:, None])
+        hidden = functional.relu(coordinates @ first.transpose(1, 2) + shift[:, None])
         scores = hidden @ units[..., inputs + 1 :]  # (S, numbers, heads)
         if network.shifted:
             scores = scores + table[:, -1:, inputs + 1 :]

@@ -455,13 +455,11 @@ def read(source: Source) -> Stored:
     file = source.seekable() if source.regular else io.BytesIO(content)
     header = read_gguf(file, name=source.name, size=len(content))
     tensors = header.tensors
-    if not tensors:
-        raise InvalidInput(f"{source.name} is empty: it holds no tensors")
-
-    def numeric(name: str) -> bool:
-        return tensors[name].code in NUMBERS and bool(tensors[name].shape)
-
-    chosen = select_member(source, list(tensors), numeric=numeric)
+    chosen = select_member(
+        source,
+        [*tensors],
+        numeric=lambda name: tensors[name].code in NUMBERS and bool(tensors[name].shape),
+    )
     tensor = tensors[chosen]
     name = f"{source.name} tensor {quoted_name(chosen)}"
     if tensor.code not in NUMBERS:

@@ -114,11 +114,11 @@ def read(source: Source) -> Stored:
         InvalidInput: the archive is malformed, holds no such array, or expands too much.
     """
     with _opened(source) as (archive, members, length):
-
-        def numeric(name: str) -> bool:
-            return _header(archive, members[name][0], source) is not None
-
-        name = select_member(source, list(members), numeric=numeric)
+        name = select_member(
+            source,
+            [*members],
+            numeric=lambda name: _header(archive, members[name][0], source) is not None,
+        )
         if len(members[name]) > 1:
             raise InvalidInput(f"{source.name} holds {quoted_name(name)} more than once")
         entry = members[name][0]

@@ -150,13 +150,12 @@ def read(source: Source) -> Stored:
     """
     content = _TensorData.of(source)
     entries = content.entries
-    if not entries:
-        raise InvalidInput(f"{source.name} is empty: it holds no tensors")
-
-    def numeric(name: str) -> bool:
-        return entries[name].dtype in _DTYPES and bool(entries[name].shape)
-
-    return content.stored(source, select_member(source, list(entries), numeric=numeric))
+    chosen = select_member(
+        source,
+        [*entries],
+        numeric=lambda name: entries[name].dtype in _DTYPES and bool(entries[name].shape),
+    )
+    return content.stored(source, chosen)
 
 
 def read_several(source: Source, names: Sequence[str]) -> list[Stored]:

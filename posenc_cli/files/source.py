@@ -263,6 +263,8 @@ def select_member(source: Source, names: Sequence[str], *, numeric: Callable[[st
     Raises:
         InvalidInput: there is no such member, or the choice is ambiguous.
     """
+    if not names:
+        raise InvalidInput(f"{source.name} is empty: it holds no tensors")
     if source.member is not None:
         if source.member in names:
             return source.member

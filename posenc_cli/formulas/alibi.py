@@ -131,9 +131,6 @@ def alibi(
     """Attention with linear biases: a penalty proportional to the distance."""
     last = (seq_len or 1) - 1
 
-    def ladder(xp: Any) -> Any:
-        return slopes_of_heads(xp, heads, max_bias=max_bias, rule=slopes)
-
     def scores(xp: Any, slope: Any, indices: Any) -> Any:
         if form == "symmetric":
             return slope * (0 - xp.abs(indices))
@@ -142,7 +139,7 @@ def alibi(
     return Bias(
         heads,
         "offset" if form == "symmetric" else "key",
-        ladder,
+        lambda xp: slopes_of_heads(xp, heads, max_bias=max_bias, rule=slopes),
         scores,
         capacity=within_length(seq_len) if form == "mpt" else None,
         limit=None if form == "mpt" else math.inf,

@@ -243,10 +243,8 @@ class _GridConvention(Record):
             )
         placed = []
         for end, pairs in zip(accumulate(counts), counts, strict=True):
-            own, start = slice(end - pairs, end), 2 * (end - pairs)
-            apart = pairs
-            if self.columns == "by-function":
-                start, apart = end - pairs, waves
+            own, first = slice(end - pairs, end), end - pairs
+            start, apart = (first, waves) if self.columns == "by-function" else (2 * first, pairs)
             placed += [
                 Placement("sin", slice(start, start + pairs), own),
                 Placement("cos", slice(start + apart, start + apart + pairs), own),

@@ -355,16 +355,13 @@ def sandwich(
                 total = total + cosines[start : start + count]
         return total - dim // 2 if convention == "nemo" else total
 
-    def scores(_xp: Any, ratio: Any, similarity: Any) -> Any:
-        return similarity * heads / ratio
-
     # The sum of dim/2 cosines in head 1, or twice that if dim/2 is subtracted.
     limit = heads * dim / (8 if convention == "nemo" else 16)
     return Bias(
         heads,
         "offset",
         lambda xp: 8 * xp.arange(1, heads + 1),
-        scores,
+        lambda _xp, ratio, similarity: similarity * heads / ratio,
         profile=profile,
         limit=limit,
         domain="real",

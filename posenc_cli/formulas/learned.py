@@ -135,8 +135,7 @@ def learned(
 def _interpolation(xp: Any, positions: Any, table: Any, rows: int, length: int) -> Any:
     """Return the table of ``rows`` rows, resized linearly to ``length`` rows."""
     # Row p reads the table at (p + 1/2)·rows/length − 1/2: in integers, over 2·length.
-    steps = (2 * positions + 1) * rows - length
-    steps = xp.clip(steps, 0, 2 * length * (rows - 1))
+    steps = xp.clip((2 * positions + 1) * rows - length, 0, 2 * length * (rows - 1))
     below = steps // (2 * length)
     share = xp.asarray(steps - below * (2 * length), dtype=xp.float64)[:, None] / (2 * length)
     above = xp.minimum(below + 1, xp.asarray(rows - 1))

@@ -358,5 +358,4 @@ def uniform_parts(seed: int, places: Any, reach: float, bits: int) -> Any:
     """
     wide = 2 * int(reach * 2.0**bits) + 1
     drawn = _mixed((places.astype("uint64") + 1) * _GAMMA + _mixed(seed))
-    shares = (drawn >> (64 - _BITS)).astype("float64") / _PARTS
-    return (shares * wide).astype("int64") - wide // 2
+    return ((drawn >> (64 - _BITS)).astype("float64") / _PARTS * wide).astype("int64") - wide // 2

@@ -34,8 +34,7 @@ _XPOS = "Sun et al. 2022, arXiv:2212.10554"
 
 def _rope_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     for base, cost, error in ladder_bases(xp, measured, measured.pairs):
-        uncertainty = {"base": error} if error else {}
-        yield Guess({**measured.given, "base": base}, cost, uncertainty)
+        yield Guess({**measured.given, "base": base}, cost, {"base": error} if error else {})
 
 
 @rotary(

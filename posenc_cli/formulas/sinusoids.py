@@ -446,8 +446,13 @@ def binary(
         shifted = positions[:, None] >> xp.minimum(bits, xp.asarray(62))[None, :]
         return xp.asarray(shifted & 1, dtype=xp.float64)
 
-    capacity = Capacity(2**dim, f"{dim} bits", f"--dim {dim + 1} doubles it")
-    return Rows(dim, rows, positions="indices", capacity=capacity, limit=1)
+    return Rows(
+        dim,
+        rows,
+        positions="indices",
+        capacity=Capacity(2**dim, f"{dim} bits", f"--dim {dim + 1} doubles it"),
+        limit=1,
+    )
 
 
 @absolute(
@@ -481,11 +486,14 @@ def wave_placements(
 
     The second function may lack its last column.
     """
-    functions: tuple[Function, Function]
-    functions = ("sin", "cos") if order == "sin-first" else ("cos", "sin")
-    columns = slice(0, pairs), slice(pairs, width)
-    if interleaved:
-        columns = slice(0, width, 2), slice(1, width, 2)
+    functions: tuple[Function, Function] = (
+        ("sin", "cos") if order == "sin-first" else ("cos", "sin")
+    )
+    columns = (
+        (slice(0, width, 2), slice(1, width, 2))
+        if interleaved
+        else (slice(0, pairs), slice(pairs, width))
+    )
     placed = (
         Placement(functions[0], columns[0], slice(0, pairs)),
         Placement(functions[1], columns[1], slice(0, width - pairs)),

@@ -255,9 +255,6 @@ def fire(
     def number(xp: Any, queries: Any, keys: Any) -> Any:
         return xp.maximum(queries, xp.asarray(first)) * _POSITIONS + xp.abs(queries - keys)
 
-    def offsets(_xp: Any, numbers: Any) -> tuple[Any, ...]:
-        return numbers % _POSITIONS, numbers // _POSITIONS
-
     def coordinate(xp: Any, distances: Any, axis: int) -> Any:
         if axis == 0:
             return xp.log(1 + c * distances)
@@ -272,7 +269,14 @@ def fire(
             _POSITIONS, f"posenc numbers pairs of {_POSITIONS} of them", "fewer positions"
         ),
         pairs=PairRule(number, _SHARED_PAST, offsets_until=first),
-        network=Network(2, None, offsets, coordinate, quotient=True, shifted=True),
+        network=Network(
+            2,
+            None,
+            lambda _xp, numbers: (numbers % _POSITIONS, numbers // _POSITIONS),
+            coordinate,
+            quotient=True,
+            shifted=True,
+        ),
     )
 
 

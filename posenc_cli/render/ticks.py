@@ -142,8 +142,7 @@ def minus(text: str) -> str:
     >>> minus("-1e-05")
     '−1e−05'
     """
-    signed = f"−{text[1:]}" if text.startswith("-") else text
-    return signed.replace("e-", "e−")
+    return (f"−{text[1:]}" if text.startswith("-") else text).replace("e-", "e−")
 
 
 def digits_apart(points: Sequence[Any]) -> int:

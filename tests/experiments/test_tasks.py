@@ -202,8 +202,6 @@ def test_pieces_tell_each_character_of_the_last_windows_once(length):
 
 def test_a_length_below_the_last_places_is_told_whole():
     assert marked(201).test(20, 50, 4).last.scored.all()
-    with pytest.raises(InvalidInput, match="has 200 characters held out, but needs 201"):
-        marked(200).test(20, 50, 4)
 
 
 @pytest.mark.parametrize("length", [4, 5, 100])
@@ -236,16 +234,10 @@ def test_a_text_must_hold_the_longest_test():
     needed = (SEQUENCES - 1) * 50 + 800 + 1
     marked(needed).check(800, 50)
     marked(needed).test(800, 50)
-    short = marked(needed - 1)
-    for refused in (short.check, short.test):
-        with pytest.raises(
-            InvalidInput, match=rf"\Aposenc's own text has {needed - 1} .* needs {needed}\Z"
-        ):
-            refused(800, 50)
-    with pytest.raises(InvalidInput, match="to train on, but needs 9001"):
-        short.training(generator(), 9000, 1)
-    with pytest.raises(InvalidInput, match="held out, but needs 4500"):
-        short.repeated(9000, 1)
+    with pytest.raises(
+        InvalidInput, match=rf"\Aposenc's own text has {needed - 1} .* needs {needed}\Z"
+    ):
+        marked(needed - 1).check(800, 50)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -254,16 +246,6 @@ def test_a_length_below_the_shortest_is_refused(name):
     task(name).check(shortest, 1)
     with pytest.raises(InvalidInput, match=rf"\A--task {name}: .* it needs at least {shortest}\Z"):
         task(name).check(shortest - 1, 1)
-
-
-@pytest.mark.parametrize("name", ANSWERED)
-def test_what_cannot_be_is_refused_before_it_is_drawn(name):
-    fewest = task(name).fewest
-    for length, last, sequences in ((10**9, 1, 64), (20, 0, 64), (20, 1, fewest - 1), (0, 1, 64)):
-        with pytest.raises(InvalidInput, match=rf"\A--task {name}"):
-            task(name).test(length, last, sequences)
-    with pytest.raises(InvalidInput, match=rf"\A--task {name}"):
-        task(name).training(generator(), task(name).shortest - 1, 1)
 
 
 def test_a_task_that_there_is_not_is_named_with_the_nearest():

@@ -383,8 +383,7 @@ def _random_weights(encoding: LengthEncoding, basis: Basis, lengths: Sequence[in
     """
     if basis.buckets is not None:
         return None
-    last = max((encoding.length, *lengths)) - 1
-    return encoding.query.bound.random_weights(last)
+    return encoding.query.bound.random_weights(max(encoding.length, *lengths) - 1)
 
 
 def _learned_pairs(encoding: LengthEncoding, numbers: Reals) -> tuple[LearnedPair, ...]:

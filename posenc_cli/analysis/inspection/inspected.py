@@ -297,9 +297,11 @@ class ShiftResidual(Record):
     allowed: float = 0.0
     rounded: bool = False
 
-    def joined(self, other: ShiftResidual) -> ShiftResidual:
-        """Return the larger of two residuals; the first if they are equal."""
-        return other if other.value > self.value else self
+    def joined(self, residuals: Reals, first: int) -> ShiftResidual:
+        """Return the first of the largest: this one, or one of rows from ``first`` on."""
+        row = int(np.argmax(residuals)) if residuals.size else 0
+        worse = residuals.size and residuals[row] > self.value
+        return ShiftResidual(float(residuals[row]), first + row) if worse else self
 
 
 class LinearShift(Record):
@@ -364,9 +366,7 @@ def linear_shift(inspected: InspectedRows, fit: int | None) -> LinearShift:
             residuals = np.ldexp(residuals, -power)
             leverage = np.linalg.norm(coordinates, axis=1)
         inside = residuals[: max(0, count - first)]
-        if inside.size:
-            row = int(np.argmax(inside))
-            fitted = fitted.joined(ShiftResidual(float(inside[row]), first + row + 1))
+        fitted = fitted.joined(inside, first + 1)
         beyond.append(residuals[inside.size :])
         leverages.append(leverage[inside.size :])
     unit = max(inspected.rows.unit, 2.0**-53)
@@ -399,9 +399,7 @@ def rotation_residual(
             np.abs(before[0] * cos + before[1] * sin - rows[1:, sines]),
             np.abs(before[1] * cos - before[0] * sin - rows[1:, cosines]),
         ).max(axis=1, initial=0)
-        if off.size:
-            row = int(np.argmax(off))
-            worst = worst.joined(ShiftResidual(float(off[row]), first + row + 1))
+        worst = worst.joined(off, first + 1)
     return worst
 
 
@@ -416,5 +414,4 @@ def _columns(placements: Sequence[Placement], function: str, width: int) -> Plac
     numbers = [
         np.arange(waves)[placement.waves][: len(columns[i])] for i, placement in enumerate(parts)
     ]
-    order = np.argsort(np.concatenate(numbers), kind="stable")
-    return np.concatenate(columns)[order]
+    return np.concatenate(columns)[np.argsort(np.concatenate(numbers), kind="stable")]

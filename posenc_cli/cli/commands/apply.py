@@ -11,7 +11,6 @@ from posenc_cli.cli.choosing import (
     ParameterOptions,
     PositionOptions,
     SourceOptions,
-    at_first_positions,
     choice_of,
     required_choice,
 )
@@ -201,7 +200,7 @@ def _vectors(
         return GivenVectors.read(source)
     from posenc_cli.analysis.application import vector_columns
 
-    positions = at_first_positions(choice).positions
+    positions = choice.at_default().positions
     if positions is None:
         raise InvalidInput("--seed needs --len or --positions, the number of vectors")
     assert seed is not None

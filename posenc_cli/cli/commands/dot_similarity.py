@@ -7,7 +7,6 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from posenc_cli.choice import Choice
-from posenc_cli.cli.choosing import at_first_positions
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import number_format_option, option, refuse, whole_option
 from posenc_cli.cli.pictures import IMAGES, ColorPictureOptions, show, wrapped_lines
@@ -166,9 +165,7 @@ def _parts(
 
     places = dict(enumerate(subjects.items))
     choices = {
-        place: at_first_positions(item)
-        for place, item in places.items()
-        if isinstance(item, Choice)
+        place: item.at_default() for place, item in places.items() if isinstance(item, Choice)
     }
     contents = tuple(dict.fromkeys(asked))
     if not choices:

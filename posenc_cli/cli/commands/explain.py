@@ -336,12 +336,10 @@ def _verdict(resolved: Resolved, doubts: int) -> str:
     schemes: dict[str, int] = {}
     for layers in resolved.layers:
         schemes[layers.scheme] = schemes.get(layers.scheme, 0) + len(layers.layers)
-    texts = list(schemes)
-    if len(schemes) > 1:
-        texts = [
-            f"{name} in {counted(count, 'layer')}" if count else name
-            for name, count in schemes.items()
-        ]
+    texts = [
+        f"{name} in {counted(count, 'layer')}" if count and len(schemes) > 1 else name
+        for name, count in schemes.items()
+    ]
     doubtful = f"; {counted(doubts, 'doubtful line')}" if doubts else ""
     return f"{resolved.noun} {resolved.model_type}: {', '.join(texts)}{doubtful}"
 
@@ -359,12 +357,11 @@ def _group_text(console: Console, group: Sequence[Layers]) -> str:
         ]
         for name, param in first.params.items()
     ]
-    lines = [console.typesetter.paragraph(title, hanging=2) for title in titles]
-    if rows:
-        lines.append(parameters_text(console, rows))
-    remarks = _remarks(first.derived)
-    lines += [console.typesetter.paragraph(remark, indent=2, hanging=4) for remark in remarks]
-    return "\n".join(lines)
+    paragraph = console.typesetter.paragraph
+    head = [paragraph(title, hanging=2) for title in titles]
+    table = [parameters_text(console, rows)] if rows else []
+    remarks = [paragraph(remark, indent=2, hanging=4) for remark in _remarks(first.derived)]
+    return "\n".join([*head, *table, *remarks])
 
 
 def parameters_text(console: Console, rows: Sequence[Sequence[str]]) -> str:
@@ -440,10 +437,9 @@ def _remarks(derived: Mapping[str, Sourced]) -> Iterator[str]:
     place = "(m + 1)" if offset and offset.value else "m"
     length = values.get("temperature_length")
     for name in [name for name in _REMARKS if name in derived]:
+        undivided = name == "divisors" and not derived[name].value
+        sentence = "no tensor divides frequencies ({source})" if undivided else _REMARKS[name]
         source = derived[name].source
-        sentence = _REMARKS[name]
-        if name == "divisors" and not derived[name].value:
-            sentence = "no tensor divides frequencies ({source})"
         yield sentence.format(value=values[name], source=source, place=place, length=length)
 
 

@@ -396,8 +396,7 @@ def _run(
         check_pictured([(setting.task.name, len(setting.stretches)) for setting in settings])
     if not where.resume:
         _check_torch(request.device)
-        path = stack.enter_context(_folder(where, console))
-        folder = RunFolder.made(path, request)
+        folder = RunFolder.made(stack.enter_context(_folder(where, console)), request)
     folder.make_room()
     missing = folder.missing(jobs)
     if missing:
@@ -416,10 +415,7 @@ def _folder(where: FolderOptions, console: Console) -> Iterator[Path]:
         return
     console.summary("this run is not saved; --out FOLDER saves it for --resume")
     path = Path(tempfile.mkdtemp(prefix="posenc-"))
-
-    def remove() -> None:
-        shutil.rmtree(path, ignore_errors=True)
-
+    remove = partial(shutil.rmtree, path, ignore_errors=True)
     interrupts.clean_up_by(remove)
     try:
         yield path

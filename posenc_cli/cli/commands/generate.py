@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.backends.registry import ARITHMETICS, Arithmetic
 from posenc_cli.choice import Choice
-from posenc_cli.cli.choosing import LikeChoice, at_first_positions
+from posenc_cli.cli.choosing import LikeChoice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Head, TableName, number_format_option, option
 from posenc_cli.cli.subjects import MatrixOutput
@@ -90,7 +90,7 @@ def generate(
         from posenc_cli.configs.library import find_function
 
         table = table or find_function(choice.origin["like"]).table
-    choice = choice if table == "inv-freq" else at_first_positions(choice)
+    choice = choice if table == "inv-freq" else choice.at_default()
     requests = choice.requests(Precision.of(dtype, round_to), table=table, head=head)
     form = _format(choice, output)
     _check(requests, header=header)

@@ -197,6 +197,5 @@ def _entry_text(entry: Entry, column: int, width: int) -> str:
     term, text = entry
     if width - column < _NARROWEST_TEXT or len(term) > column - 4:
         column = min(column, 6)
-        names = _filled(term, width, indent=2)
-        return f"{names}\n{_filled(text, width, indent=column)}".rstrip()
+        return f"{_filled(term, width, indent=2)}\n{_filled(text, width, indent=column)}".rstrip()
     return (f"  {term}".ljust(column) + _filled(text, width, indent=column).lstrip()).rstrip()

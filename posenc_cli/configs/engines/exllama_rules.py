@@ -124,8 +124,7 @@ def exllama_container(reading: LayerReading) -> Changes:
         return _gemma_changes(reading, whole)
     changes: dict[str, Any] = {"base": _base(reading, whole, _BASES.get(kind, 10_000.0))}
     named = whole.get("rope_type") or whole.get("type") or "default"
-    lost = _SCHEMES.get(named, "rope") != reading.scheme
-    return {**(plain(reading) if lost else {}), **changes}
+    return {**(plain(reading) if _SCHEMES.get(named, "rope") != reading.scheme else {}), **changes}
 
 
 def _base(reading: LayerReading, whole: Mapping[str, Any], default: float) -> float:

@@ -129,8 +129,7 @@ _OWN_CLASS_BASE = 1e4
 def sglang_own_class(reading: LayerReading) -> Changes:
     """Return the changes for config classes that read only ``rope_theta`` and ``rope_scaling``."""
     base = stated(reading, "rope_theta", "top") or _OWN_CLASS_BASE
-    lost = reading.container == "rope_parameters"
-    return {**(plain(reading) if lost else {}), "base": base}
+    return {**(plain(reading) if reading.container == "rope_parameters" else {}), "base": base}
 
 
 def sglang_share(reading: LayerReading) -> Changes:

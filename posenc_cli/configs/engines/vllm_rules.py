@@ -103,8 +103,7 @@ _PHI3_ORIGINAL = 4096
 
 def vllm_longrope(reading: LayerReading) -> Changes:
     """Return LongRoPE with factors chosen once, by the context, and s from the two contexts."""
-    kind = reading.model_type
-    own = _PHI3_ORIGINAL if kind == "phi3" and reading.config else "context"
+    own = _PHI3_ORIGINAL if reading.model_type == "phi3" and reading.config else "context"
     allocated = original_length(reading, NAME, "top", own, null=False)
     multiplier = "long_mscale" if allocated > reading.original else "short_mscale"
     return {

@@ -259,8 +259,7 @@ class GGUFModel(ScaledGGUFLayers):
             scale = Sourced(0.1, self._rule_text("its load_arch_hparams")) if applies else None
             length = Sourced(8192, self._rule_text("its load_arch_hparams"))
         else:
-            key = "attention.temperature_scale"
-            scale = self.keys.number(key, above=None) if rule else None
+            scale = self.keys.number("attention.temperature_scale", above=None) if rule else None
             length = self._original_length()
             if rule == "keys" and scale is not None:
                 length = self.keys.needed("attention.temperature_length")

@@ -189,14 +189,13 @@ def rope_longrope(
             )
     original = original_max_position_embeddings
     divisors = long_factor if (seq_len or original) > original else short_factor
-
-    def frequencies(xp: Any) -> Any:
-        return ladder(xp, rotated, base) / xp.asarray(list(divisors))
-
     scale = attention_factor or longrope_attention_factor(
         factor, (max_position_embeddings or original), original
     )
-    return Rotation(Waves(rotated // 2, frequencies, scale), layout)
+    waves = Waves(
+        rotated // 2, lambda xp: ladder(xp, rotated, base) / xp.asarray(list(divisors)), scale
+    )
+    return Rotation(waves, layout)
 
 
 def longrope_attention_factor(factor: float | None, stretched: int, original: int) -> Decimal:

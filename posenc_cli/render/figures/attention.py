@@ -48,13 +48,15 @@ def weights_figure(request: Request, engine_for: EngineFor, *, causal: bool) -> 
     positions = settled_positions(request)
     check_size(positions.option, positions.count, _MOST_KEYS, "keys under a softmax")
 
-    def weights(head: int, points: Sequence[int]) -> CellValues:
-        return weight_cells(request, head, points, engine_for, causal=causal)
-
     mask = "causal mask" if causal else "no mask"
     what = f", softmax of the bias alone, as if all content were equal, {mask}"
-    unit = _UNIT_SHARE / positions.count
-    return heads_figure(request, weights, what=what, value_label="weight", unit=unit)
+    return heads_figure(
+        request,
+        lambda head, points: weight_cells(request, head, points, engine_for, causal=causal),
+        what=what,
+        value_label="weight",
+        unit=_UNIT_SHARE / positions.count,
+    )
 
 
 def weight_cells(

@@ -88,7 +88,7 @@ def figure_of_choice(
     ``draw`` returns the figure of a request. Without positions, it shows the ``first`` ones.
     """
     if table != "inv-freq":
-        choice = _with_first_positions(choice, first)
+        choice = choice.at_default(first)
     requests = choice.requests(Precision.of(FLOAT64, None), table=table, head=head)
     if choice.parts:  # one head is enough if there is another part to see
         requests = [
@@ -124,22 +124,13 @@ def figure_of_choices(
     if len(choices) == 1:
         return figure_of_choice(choices[0], table, head, draw, first=first)
     if table != "inv-freq":
-        choices = [_with_first_positions(choice, first) for choice in choices]
+        choices = [choice.at_default(first) for choice in choices]
     panels = tuple(part for choice in choices for part in choice.parts or (choice,))
     figure, fields = figure_of_choice(
         replace(choices[0], given={}, parts=panels), table, head, draw, first=first
     )
     title = ", ".join(distinct_names([choice.source or choice.name for choice in choices]))
     return replace(figure, title=title), {"parts": fields["parts"]}
-
-
-def _with_first_positions(choice: Choice, count: int) -> Choice:
-    """Return the choice at its first positions by default; a grid is shown in full."""
-    if choice.positions is not None:
-        return choice
-    contents = [part.encoding().bound.content for part in choice.parts or (choice,)]
-    grid = any(content.waves is not None and content.capacity for content in contents)
-    return choice if grid else choice.at_first(count)
 
 
 def sourced(text: str, source: str) -> str:
@@ -184,11 +175,10 @@ def figure_of(
         )
     if content.heads is not None:
         check_no_dims(dims, request, "a bias")
-
-        def scores(head: int, points: Sequence[int]) -> CellValues:
-            return score_cells(replace(request, head=head), points, engine_for)
-
-        return heads_figure(request, scores)
+        return heads_figure(
+            request,
+            lambda head, points: score_cells(replace(request, head=head), points, engine_for),
+        )
     columns = _drawn_columns(request, plan.shape[-1])
     if not split and request.table != "complex":
         columns = _sorted_columns(columns)

@@ -195,8 +195,7 @@ def stretch_finding(stretch: Stretch) -> str:
     if kept and ratios.min() >= 1 - _UNCHANGED:
         rest = "" if kept == pairs else f", the others are up to {most} as long"
         return f"{kept} of {pairs} pairs keep their wavelength{rest}"
-    between = most if least == most else f"{least} to {most}"
-    return f"wavelengths become {between} as long"
+    return f"wavelengths become {most if least == most else f'{least} to {most}'} as long"
 
 
 def _context_levels(subjects: Sequence[SpectrumSubject]) -> tuple[tuple[float, str], ...]:

@@ -45,8 +45,7 @@ def _title(report: Report) -> str:
     """Return the finding: the cause, or that every error is within the tolerance."""
     if report.ok:
         return "ok: every error is within the tolerance"
-    cause = report.diagnosis[0].text if report.diagnosis else "unknown cause"
-    return f"FAILED: {cause}"
+    return f"FAILED: {report.diagnosis[0].text if report.diagnosis else 'unknown cause'}"
 
 
 def error_curve(report: Report) -> Curves | None:

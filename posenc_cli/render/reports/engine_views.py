@@ -140,8 +140,7 @@ def _factor_texts(layers: Layers) -> Iterator[str]:
     if "attention_factor" in layers.derived:
         yield f"attention factor {layers.derived['attention_factor'].value:.10g}"
     if "softmax_multiplier" in layers.derived:
-        factor = layers.derived["softmax_multiplier"].value
-        yield f"logits × {factor:.10g} by the softmax scale"
+        yield f"logits × {layers.derived['softmax_multiplier'].value:.10g} by the softmax scale"
 
 
 def _differences(view: EngineView) -> Iterator[str]:
@@ -208,8 +207,7 @@ def _reasons(view: EngineView, result: EngineViews) -> Iterator[str]:
     for reading in result.readings:
         if reading.runtime.name in view.engines:
             for departure in reading.departures:
-                place = short_place(departure.evidence)
-                yield f"{reading.runtime.name} {departure.what} ({place})"
+                yield f"{reading.runtime.name} {departure.what} ({short_place(departure.evidence)})"
 
 
 def short_place(evidence: str) -> str:

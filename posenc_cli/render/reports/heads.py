@@ -21,7 +21,7 @@ from posenc_cli.analysis.head_patterns.heads import (
 from posenc_cli.budget import LISTED_VALUES, check_size
 from posenc_cli.formulas.context_extension.stretches import NONE
 from posenc_cli.positions import range_texts
-from posenc_cli.records import replace
+from posenc_cli.records import items_by_key, replace
 from posenc_cli.render.figure import Curve, Curves, Panels, check_distinguishable, distinct_names
 from posenc_cli.render.figures.encoded import parameters_text, sourced
 
@@ -112,20 +112,14 @@ def heads_text(
 
     If the results are ``pictured``, notes that the picture has are left out.
     """
-    targets = dict.fromkeys(result.head.target.name for result in results)
-    blocks = [
-        _target_text([r for r in results if r.head.target.name == target], typesetter)
-        for target in targets
-    ]
     names = _names_by_head(results)
+    groups = items_by_key((result.head.target.name, result) for result in results).values()
     head = [*(_finding_text(finding, names) for finding in findings)]
-    head += [
-        _attention_sentence([r for r in results if r.head.target.name == target])
-        for target in targets
-    ]
-    blocks = ["\n".join(map(typesetter.paragraph, head)), *blocks]
-    lines = map(typesetter.paragraph, _legend(results, pictured=pictured))
-    return "\n\n".join([*blocks, "\n".join(lines)])
+    head += map(_attention_sentence, groups)
+    tables = [_target_text(group, typesetter) for group in groups]
+    legend = _legend(results, pictured=pictured)
+    above, below = ("\n".join(map(typesetter.paragraph, texts)) for texts in (head, legend))
+    return "\n\n".join([above, *tables, below])
 
 
 def _attention_sentence(results: Sequence[HeadResult]) -> str:
@@ -147,14 +141,9 @@ def _target_text(results: Sequence[HeadResult], typesetter: Typesetter) -> str:
     lengths = [str(result.length) for result in results[0].lengths]
     stretched = any(result.stretch != NONE for result in results)
     header = ["scheme", *(["stretch"] if stretched else []), *lengths]
-    names = _head_names(results)
     rows = [
-        [
-            name,
-            *([result.stretch] if stretched else []),
-            *map(_entry_text, result.lengths),
-        ]
-        for name, result in zip(names, results, strict=True)
+        [name, *([result.stretch] if stretched else []), *map(_entry_text, result.lengths)]
+        for name, result in zip(_head_names(results), results, strict=True)
     ]
     left_out = head.trained - head.queries
     without = ""
@@ -172,11 +161,9 @@ def _distinct_heads(results: Sequence[HeadResult]) -> list[FittedHead]:
 def _names_by_head(results: Sequence[HeadResult]) -> dict[int, str]:
     """Return a unique name for each head, by its id: letters distinguish encodings of one name."""
     heads = _distinct_heads(results)
-    targets = dict.fromkeys(head.target.name for head in heads)
-    by_target = [[head for head in heads if head.target.name == target] for target in targets]
     return {
         id(head): name
-        for group in by_target
+        for group in items_by_key((head.target.name, head) for head in heads).values()
         for head, name in zip(group, distinct_names([h.name for h in group]), strict=True)
     }
 

@@ -226,8 +226,7 @@ def _legend(
     inspections: Sequence[Inspection], typesetter: Typesetter, *, values: bool
 ) -> list[str]:
     """Return the evidence of values, random weights, and the meaning of ``values``."""
-    meanings = (f"{name}: {what}" for name, what in PROPERTIES.items())
-    lines = ["; ".join(meanings)] if values else []
+    lines = ["; ".join(f"{name}: {what}" for name, what in PROPERTIES.items())] if values else []
     evidence = "* proved for all positions, else measured on these rows; - does not apply"
     if any(found.sample for inspection in inspections for found in inspection.properties):
         evidence += "; ~ of a sample"

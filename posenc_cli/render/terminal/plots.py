@@ -135,8 +135,7 @@ def _drawn_dots(count: int, dash: Sequence[int]) -> NDArray[np.bool_]:
     >>> _drawn_dots(7, (2, 1)).tolist()
     [True, True, False, True, True, False, True]
     """
-    drawn = np.repeat(np.arange(len(dash)) % 2 == 0, dash)
-    return np.resize(drawn, count)
+    return np.resize(np.repeat(np.arange(len(dash)) % 2 == 0, dash), count)
 
 
 def _marked_lines(stroke: Stroke, width: int, height: int) -> list[str]:
