@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from posenc_cli.inference.codes import Cause
 
 
-_SUBJECTS = {"tables", "inv_freq", "rotated", "impl"}
+_SUBJECTS = ("tables", "inv_freq", "rotated", "impl")
 
 
 class RopeReport(NotebookReport, Report):
@@ -104,13 +104,25 @@ class RotationReport(_ComparisonReport, RotationComparison):
     """The differences between two rotary encodings: ``str()`` is what the command prints."""
 
 
+def _refuse_nothing(subjects: Mapping[str, object]) -> None:
+    """Refuse a check without values: all arguments that could hold them are None.
+
+    Raises: ArgumentError.
+    """
+    if all(value is None for value in subjects.values()):
+        *others, last = subjects
+        raise ArgumentError(
+            f"{', '.join(others)} or {last}: give the values to check", code="parameter"
+        )
+
+
 def _refusing_none(function: Callable[..., RopeReport]) -> Callable[..., RopeReport]:
     """Make ``function`` refuse subjects that are all None: posenc's own tables would pass."""
 
     @functools.wraps(function)
     def call(reference: EncodingLike, **named: Any) -> RopeReport:
-        if _SUBJECTS & named.keys() and all(named.get(name) is None for name in _SUBJECTS):
-            raise ArgumentError("tables, inv_freq, rotated or impl: give the values to check")
+        if not named.keys().isdisjoint(_SUBJECTS):
+            _refuse_nothing({name: named.get(name) for name in _SUBJECTS})
         return function(reference, **named)
 
     return call
@@ -200,7 +212,8 @@ def assert_rope(reference: EncodingLike, **subject: Any) -> RopeReport:
         `rope_check`, and if there is no subject to check.
     """
     __tracebackhide__ = True
-    report = rope_check(reference, **{"tables": None, **subject})
+    _refuse_nothing({name: subject.get(name) for name in _SUBJECTS})
+    report = rope_check(reference, **subject)
     if not report.ok:
         causes = [f"cause: {argument_text(why.text)}" for why in report.diagnosis]
         raise AssertionError("\n".join([*causes, "", str(report)]))
@@ -409,11 +422,8 @@ def check(
         "buckets": given_array(buckets, "buckets"),
         "impl": impl,
     }
-    if all(value is None for value in subject.values()):
-        raise ArgumentError(
-            "values, vectors, frequencies, slopes, buckets or impl: give the values to check",
-            code="parameter",
-        )
+    arrays = {"frequencies": frequencies, "slopes": slopes, "buckets": buckets}
+    _refuse_nothing({"values": values, "vectors": vectors, **arrays, "impl": impl})
     subject |= {"head": head, "causal": causal, "calling": CallRequest(_path(python))}
     if reference == "deberta":
         made = ValueCheck(BUCKET_RULES["deberta"], parameters, at, rule, **subject)

@@ -82,6 +82,7 @@ def test_posencs_own_tables_are_checked_where_nothing_is_given():
         ({"rotated": (None, None)}, "rotated: must be two arrays, (x, y)"),
         ({"tables": None}, "tables, inv_freq, rotated or impl: give the values to check"),
         ({"inv_freq": None, "impl": None}, "impl: give the values to check"),
+        ({"impl": None, "invfreq": [1.0]}, "check (did you mean 'inv_freq='?)"),
         ({"tol": "loose"}, "tol 'loose': must be one of auto"),
         ({"tol": float("nan")}, "tol 'nan': must be a number of at least 0"),
         ({"call": ("x", "foo")}, "call 'foo': must be one of x"),
