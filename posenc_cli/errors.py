@@ -152,6 +152,18 @@ def quoted_name(name: str | os.PathLike[str]) -> str:
     return f"'{printable_text(text)}'"
 
 
+def shell_word(name: str) -> str:
+    r"""Return a name as one word of a command, on one line, that bash and zsh read as it is.
+
+    >>> print(shell_word("a.npy"), shell_word("my café $1.npy"), shell_word("a\nb"))
+    a.npy 'my café $1.npy' $'a\nb'
+    """
+    import shlex  # few commands need it
+
+    word = shlex.quote(name)
+    return word if word.isprintable() else f"${quoted_name(name)}"
+
+
 def printable_text(text: str) -> str:
     r"""``text`` on one line; characters that move the cursor or change a terminal are escaped.
 
