@@ -42,6 +42,7 @@ from posenc_cli.formulas.declare import Scheme
 from posenc_cli.formulas.learned import METHODS, RESIZE_ARITHMETICS, Method, ResizeArithmetic
 from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.memory import LRUCache
+from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 from posenc_cli.rotary.lengths import depends_on_length
 
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from posenc_cli.configs.library import Preset
     from posenc_cli.numerics.arrays import Reals, StoredArray
     from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.positions import Positions
 
 
 _FEW_ROWS = 64
@@ -545,9 +545,17 @@ def resize(
     )
     checked_choice("arithmetic", arithmetic, RESIZE_ARITHMETICS)
     stored = REAL_DTYPES.get(loaded.dtype, FLOAT64)
-    blocks = resizing.blocks(resizing.checked(loaded.values, "table"), stored, arithmetic)
-    shape = *loaded.values.shape[:-2], resizing.rows, -1
-    return cast("ArrayLike", array_like(np.concatenate(list(blocks)).reshape(shape), table, stored))
+    rows = resizing.checked(loaded.values, "table")
+    Positions.contiguous(0, resizing.rows).within_exact_range(option="positions")
+
+    def fill(values: StoredArray) -> None:
+        first = 0
+        for block in resizing.blocks(rows, stored, arithmetic):
+            values[..., first : first + len(block), :] = block
+            first += len(block)
+
+    shape = *loaded.values.shape[:-2], resizing.rows, rows.shape[1]
+    return cast("ArrayLike", delivered(shape, stored, fill, like=table))
 
 
 def _grids(given: Any) -> tuple[Sides, Sides] | None:

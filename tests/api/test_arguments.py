@@ -157,6 +157,7 @@ def test_parameters_replace_those_of_a_config():
         (lambda: posenc.resize(ARRAY), "positions and grid: neither is given"),
         (lambda: posenc.resize(ARRAY, 0), "positions 0: must be a whole number of at least 1"),
         (lambda: posenc.resize(ARRAY, True), "positions True"),
+        (lambda: posenc.resize(ARRAY, 10**30), "is past 2^53"),
         (lambda: posenc.resize(ARRAY, 3, prefix=-1), "prefix -1"),
         (lambda: posenc.resize(ARRAY, 3, prefix=4), "prefix 4: table has 4 rows"),
         (lambda: posenc.resize(ARRAY, grid=(7, 1)), "grid (7, 1): must be ((A, B), (C, D))"),
