@@ -83,7 +83,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     if found is None:
         asked = asked.lstrip("-")
         # Fewer than three letters begin too many names.
-        longer = [text for text in bare if text.startswith(asked) and len(asked) > 2]
+        begun = asked.replace("-", "")
+        longer = [text for text in bare if text.replace("-", "").startswith(begun) and begun[2:]]
         near = get_close_matches(asked, longer or bare, n=1, cutoff=0 if longer else _SIMILAR)
         found = bare[near[0]] if near else None
     return None if found is None else f"did you mean {found!r}?"
