@@ -37,7 +37,7 @@ class ArgumentError(InvalidInput, ValueError):
     """A wrong argument: ``message`` names it and the rule it breaks, ``hint`` says what to do."""
 
     def __str__(self) -> str:
-        return self.message if self.hint is None else f"{self.message} ({self.hint})"
+        return f"{self.message} ({self.hint})" if self.hint else self.message
 
 
 class ModelEncoding(Record):
@@ -166,6 +166,7 @@ def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters
 
     @functools.wraps(function)
     def call(*arguments: Parameters.args, **named: Parameters.kwargs) -> Returns:
+        __tracebackhide__ = True
         try:
             given: dict[str, Any] = {**dict(zip(names, arguments, strict=False)), **named}
             for name in kinds.keys() & given.keys():

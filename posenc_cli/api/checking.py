@@ -109,6 +109,7 @@ def _refuse_nothing(subjects: Mapping[str, object]) -> None:
 
     Raises: ArgumentError.
     """
+    __tracebackhide__ = True
     if all(value is None for value in subjects.values()):
         *others, last = subjects
         raise ArgumentError(
