@@ -106,6 +106,8 @@ OTHER_NAMES = {
     **dict.fromkeys(("--num-heads", "--n-heads"), "--heads"),
     **dict.fromkeys(("--output", "--file"), "--out"),
     **dict.fromkeys(("--input",), "--in"),
+    **dict.fromkeys(("--junit", "--junitxml", "--junit-xml"), "--format"),
+    **dict.fromkeys(("--atol", "--rtol", "--tolerance"), "--tol"),
     **dict.fromkeys(("length", "len"), "positions"),
 }
 """Names that other programs use, and posenc's name for the same."""

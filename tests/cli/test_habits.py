@@ -41,6 +41,8 @@ def test_what_is_no_whole_number_is_refused(length, refused):
         ("rope-check --input a.npy", "posenc rope-check --help shows how it is used"),
         ("heatmap --tilte x", "did you mean '--title'?"),
         ("heatmap --no-color", "did you mean '--color'?"),
+        ("check -s rope --junit", "did you mean '--format'?"),
+        ("check -s rope --atol 1e-3", "did you mean '--tol'?"),
         ("plan --context 5", "did you mean '--to'?"),
         ("positions --tokens 5", "did you mean '--text'?"),
         ("compare --config a.json", "posenc compare takes it as an argument, without --config"),
