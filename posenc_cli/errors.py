@@ -106,6 +106,8 @@ OTHER_NAMES = {
     **dict.fromkeys(("--num-heads", "--n-heads"), "--heads"),
     **dict.fromkeys(("--output", "--file"), "--out"),
     **dict.fromkeys(("--input",), "--in"),
+    **dict.fromkeys(("rope-2d", "2d-rope", "axial-rope"), "rope-axial"),
+    **dict.fromkeys(("sinusoidal-2d", "sincos-2d", "2d-sincos", "sincos2d"), "sinusoidal-nd"),
     **dict.fromkeys(("--junit", "--junitxml", "--junit-xml"), "--format"),
     **dict.fromkeys(("--atol", "--rtol", "--tolerance"), "--tol"),
     **dict.fromkeys(("length", "len"), "positions"),

@@ -449,9 +449,9 @@ def comparison(
         side.operand(other, table=table, head=head, dtype=dtype)
         for side, other in zip(placed, placed[::-1], strict=True)
     ]
-    return ArrayComparison(
-        placed, operands, difference(*operands), tolerance, tuple(_not_compared(placed))
-    )
+    hint = "for a scheme, --len, --dim, --head and --table choose the array"
+    found = difference(*operands, hint=hint if any(side.scheme for side in sides) else None)
+    return ArrayComparison(placed, operands, found, tolerance, tuple(_not_compared(placed)))
 
 
 def _same_encoding(sides: Sequence[Side]) -> bool:

@@ -23,6 +23,7 @@ def test_what_is_no_whole_number_is_refused(length, refused):
     [
         ("generate -s rope -l 4 --theta 5e5", "did you mean '--base'?"),
         ("generate -s RoPE -l 4", "did you mean 'rope'?"),
+        ("generate -s rope-2d -l 4", "did you mean 'rope-axial'?"),
         ("generate -s rope -l 4 --dtype FP16", "did you mean 'float16'?"),
         ("generate -s rope -l 4 --layout neox", "did you mean 'half'?"),
         ("generate -s rope -l 4 --layout GPTJ", "did you mean 'interleaved'?"),
