@@ -255,8 +255,20 @@ def _plain_config(config: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return plain
 
 
+class IdentificationReport(NotebookReport, Identification):
+    """The result of `identify`: ``str()`` is its ``summary``."""
+
+    @property
+    def in_short(self) -> str:
+        """The summary."""
+        return self.summary
+
+    def __str__(self) -> str:
+        return self.summary
+
+
 @in_arguments
-def identify(*arrays: object, schemes: Sequence[str] = ()) -> Identification:
+def identify(*arrays: object, schemes: Sequence[str] = ()) -> IdentificationReport:
     """Identify an array, or a table of cosines and one of sines: arrays, tensors or paths.
 
     ``schemes`` are schemes of your own to try too, as ``./file.py:name`` or
@@ -280,7 +292,7 @@ def identify(*arrays: object, schemes: Sequence[str] = ()) -> Identification:
     if len({array.values.shape for array in loaded}) > 1:
         raise ArgumentError("cos and sin: must have one shape")
     with adopting(schemes):
-        return identify_files(loaded)
+        return IdentificationReport(**identify_files(loaded).as_dict())
 
 
 @in_arguments
@@ -349,7 +361,7 @@ def _side(value: object, name: str, parameters: Mapping[str, Any]) -> Side:
     )
 
 
-class CheckReport(ValueReport):
+class CheckReport(NotebookReport, ValueReport):
     """The result of `check`: ``str()`` is the command's output, but names arguments.
 
     ``ok`` says whether every value is right. If not, ``cause`` is the code of the likeliest known
@@ -360,6 +372,11 @@ class CheckReport(ValueReport):
     def as_json(self) -> dict[str, Any]:
         """Return the output of ``posenc check --format json``, as a dict of plain values."""
         return {"schema": "posenc/check/1", **value_fields(self)}
+
+    @property
+    def in_short(self) -> str:
+        """Whether every value is right, and the likeliest cause."""
+        return "ok" if self.ok else f"FAILED {self.cause}"
 
     def __str__(self) -> str:
         return value_text(self, Typesetter(spelled=argument_text))

@@ -49,6 +49,10 @@ def test_a_report_is_one_line_as_a_value():
     )
     assert repr(posenc.spectrum("rope")) == "<Spectrum rope>"
     assert repr(posenc.inspect("rope")) == "<InspectionReport ok>"
+    table = posenc.encode("sinusoidal", 8)
+    assert repr(posenc.check("sinusoidal", table)) == "<CheckReport ok>"
+    assert repr(posenc.identify(table)).startswith("<IdentificationReport sinusoidal, dim 64")
+    assert repr(posenc.check("sinusoidal", -table)).startswith("<CheckReport FAILED ")
 
 
 def test_what_no_cause_explains_is_called_unknown():
