@@ -165,8 +165,7 @@ def shell_word(name: str) -> str:
     """
     import shlex  # few commands need it
 
-    word = shlex.quote(name)
-    return word if word.isprintable() else f"${quoted_name(name)}"
+    return shlex.quote(name) if name.isprintable() else f"${quoted_name(name)}"
 
 
 def printable_text(text: str) -> str:

@@ -23,7 +23,7 @@ from posenc_cli.api.arguments import (
     number_format,
 )
 from posenc_cli.api.arrays import is_array, loaded_array
-from posenc_cli.api.notebooks import NotebookReport, report_html
+from posenc_cli.api.notebooks import NotebookReport
 from posenc_cli.calls.roles import CALL_AXES, CALL_ROLES
 from posenc_cli.calls.signature import CallRequest
 from posenc_cli.catalogue import adopting
@@ -36,7 +36,7 @@ from posenc_cli.formulas.buckets import RULES as BUCKET_RULES
 from posenc_cli.identification.search import Identification, identify_files
 from posenc_cli.inference.tolerance import RULES, ToleranceRule
 from posenc_cli.render.reports.comparison import comparison_fields, comparison_text
-from posenc_cli.render.reports.report import COLUMNS, fields, report_text, rows, scope, verdict
+from posenc_cli.render.reports.report import fields, report_text
 from posenc_cli.render.reports.value_report import value_fields, value_text
 from posenc_cli.render.typesetting import Typesetter
 from posenc_cli.rotary.verdict import Report
@@ -69,16 +69,6 @@ class RopeReport(NotebookReport, Report):
     def __str__(self) -> str:
         return report_text(self, Typesetter(spelled=argument_text))
 
-    @property
-    def in_short(self) -> str:
-        """Whether every finding holds, and the likeliest cause."""
-        return "ok" if self.ok else f"FAILED {self.cause or 'unknown'}"
-
-    def _repr_html_(self) -> str:
-        causes = [argument_text(f"cause: {why.text}") for why in self.diagnosis]
-        table = [*COLUMNS], rows(self)
-        return report_html(argument_text(verdict(self)), table, [*causes, scope(self)])
-
 
 class _ComparisonReport(NotebookReport):
     """The result of a comparison: ``str()`` is what the command prints."""
@@ -109,7 +99,6 @@ def _refuse_nothing(subjects: Mapping[str, object]) -> None:
 
     Raises: ArgumentError.
     """
-    __tracebackhide__ = True
     if all(value is None for value in subjects.values()):
         *others, last = subjects
         raise ArgumentError(
@@ -372,11 +361,6 @@ class CheckReport(NotebookReport, ValueReport):
     def as_json(self) -> dict[str, Any]:
         """Return the output of ``posenc check --format json``, as a dict of plain values."""
         return {"schema": "posenc/check/1", **value_fields(self)}
-
-    @property
-    def in_short(self) -> str:
-        """Whether every value is right, and the likeliest cause."""
-        return "ok" if self.ok else f"FAILED {self.cause}"
 
     def __str__(self) -> str:
         return value_text(self, Typesetter(spelled=argument_text))

@@ -41,7 +41,7 @@ from posenc_cli.formulas.alibi import SlopesRule, exact_slopes
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.formulas.learned import METHODS, RESIZE_ARITHMETICS, Method, ResizeArithmetic
 from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES
-from posenc_cli.numerics.memory import LRUCache
+from posenc_cli.numerics.memory import LRUCache, large_or_small
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 from posenc_cli.rotary.lengths import depends_on_length
@@ -547,15 +547,10 @@ def resize(
     stored = REAL_DTYPES.get(loaded.dtype, FLOAT64)
     rows = resizing.checked(loaded.values, "table")
     Positions.contiguous(0, resizing.rows).within_exact_range(option="positions")
-
-    def fill(values: StoredArray) -> None:
-        first = 0
-        for block in resizing.blocks(rows, stored, arithmetic):
-            values[..., first : first + len(block), :] = block
-            first += len(block)
-
-    shape = *loaded.values.shape[:-2], resizing.rows, rows.shape[1]
-    return cast("ArrayLike", delivered(shape, stored, fill, like=table))
+    values = large_or_small((resizing.rows, rows.shape[1]), stored.numpy)
+    np.concatenate([*resizing.blocks(rows, stored, arithmetic)], out=values)
+    shape = *loaded.values.shape[:-2], *values.shape
+    return cast("ArrayLike", array_like(values.reshape(shape), table, stored))
 
 
 def _grids(given: Any) -> tuple[Sides, Sides] | None:

@@ -120,14 +120,13 @@ class ValueReport(Record):
     def verdict(self) -> str:
         """The verdict in a sentence."""
         kind, own = str(self.subject["kind"]), str(self.subject["name"])
-        is_named = kind == "function" or own in _ARGUMENTS
-        name = own if is_named else quoted_name(own)
+        name = own if kind == "function" or own in _ARGUMENTS else quoted_name(own)
         name = name if kind in ("file", own) else f"{kind} {name}"
         several = own == "values" or kind not in ("file", "function")
         if self.ok:
             exception = f"; not tested: {self.untested}" if self.untested else ""
-            matches = "match" if several else "matches"
-            return f"ok: {name} {matches} {self.title} ({self.compared} values){exception}"
+            matches = f"{name} match{'' if several else 'es'} {self.title}"
+            return f"ok: {matches} ({self.compared} values){exception}"
         name = f"{name}, called for {self.call}," if self.call else name
         failure = f"FAILED: {name} {'do' if several else 'does'} not match {self.title}"
         if self.misfit:
