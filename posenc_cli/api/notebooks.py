@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from html import escape
-from typing import Any
 
 
 class NotebookReport:
