@@ -152,7 +152,6 @@ def identify(
     Examples:
       posenc identify dump.npy
       posenc identify cos.npy sin.npy --json
-      posenc identify table.npy
       posenc identify model.safetensors
     """
     if file and sines is None:
