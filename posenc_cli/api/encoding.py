@@ -19,6 +19,7 @@ from posenc_cli.api.arguments import (
     argument_text,
     checked_choice,
     checked_count,
+    checked_number,
     choice_of,
     given_positions,
     in_arguments,
@@ -541,7 +542,7 @@ def resize(
         method=None if method is None else checked_choice("method", method, METHODS),
         prefix=checked_count("prefix", prefix, 0),
         antialias=bool(antialias),
-        interpolate_offset=_offset(interpolate_offset),
+        interpolate_offset=checked_number("interpolate_offset", interpolate_offset),
     )
     checked_choice("arithmetic", arithmetic, RESIZE_ARITHMETICS)
     stored = REAL_DTYPES.get(loaded.dtype, FLOAT64)
@@ -563,9 +564,3 @@ def _grids(given: Any) -> tuple[Sides, Sides] | None:
     if not all(isinstance(side, int | np.integer) and side > 0 for side in (a, b, c, d)):
         raise ArgumentError(f"grid {given!r}: must be ((A, B), (C, D)), whole numbers from 1")
     return (int(a), int(b)), (int(c), int(d))
-
-
-def _offset(given: object) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < 1:
-        raise ArgumentError(f"interpolate_offset {given!r}: must be a number from 0 to below 1")
-    return float(given)

@@ -422,6 +422,9 @@ class RotationComparison(Record):
         return alike and self.same_softmax and self.same_axes
 
 
+_SHAPE_HINT = "for a scheme, --len, --dim, --head and --table choose the array"
+
+
 def comparison(
     sides: Sequence[Side],
     positions: Positions | None,
@@ -449,9 +452,13 @@ def comparison(
         side.operand(other, table=table, head=head, dtype=dtype)
         for side, other in zip(placed, placed[::-1], strict=True)
     ]
-    hint = "for a scheme, --len, --dim, --head and --table choose the array"
-    found = difference(*operands, hint=hint if any(side.scheme for side in sides) else None)
-    return ArrayComparison(placed, operands, found, tolerance, tuple(_not_compared(placed)))
+    return ArrayComparison(
+        placed,
+        operands,
+        difference(*operands, hint=_SHAPE_HINT if any(side.scheme for side in sides) else None),
+        tolerance,
+        tuple(_not_compared(placed)),
+    )
 
 
 def _same_encoding(sides: Sequence[Side]) -> bool:

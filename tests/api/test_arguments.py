@@ -165,7 +165,7 @@ def test_parameters_replace_those_of_a_config():
         (lambda: posenc.resize(ARRAY, grid=((2, 3), (4, 5))), "grid 2x3 takes 6 rows"),
         (lambda: posenc.resize(ARRAY, 3, method="cubic"), "method 'cubic': must be one of linear"),
         (lambda: posenc.resize(ARRAY, 3, arithmetic="float16"), "arithmetic 'float16': must be"),
-        (lambda: posenc.resize(ARRAY, 3, interpolate_offset=2), "interpolate_offset 2: must be"),
+        (lambda: posenc.resize(ARRAY, 3, interpolate_offset=2), "interpolate_offset needs grid"),
         (lambda: posenc.resize([[1.0, 2.0]], 3), "table: must be an array or a tensor"),
         (lambda: posenc.resize("table.npy", 3), "table: must be an array or a tensor"),
         (lambda: posenc.resize(None, 3), "table: must be an array or a tensor"),

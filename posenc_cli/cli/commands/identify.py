@@ -79,14 +79,15 @@ def _tensors_answer(tensors: Sequence[PositionalTensor], names: Sequence[str], f
         if count <= MOST_NAMES:
             cause = f"the names are {', '.join(map(quoted_name, names))}; {cause}"
             if PurePath(file).suffix.lower() in _SEVERAL:
-                place = shell_word(f"{file}:{names[0]}")
-                name = quoted_name(names[0])
+                place, name = shell_word(f"{file}:{names[0]}"), quoted_name(names[0])
                 step = f"run posenc identify {place} to compare the values of {name}"
         return Answer(False, verdict, cause, next=step)
     step = "run a command below to look at one of them"
     if "frequencies" in kinds:
-        command = f"posenc compare config.json {shell_word(file)}"
-        step = f"run {command} to compare the frequencies with a config"
+        step = (
+            f"run posenc compare config.json {shell_word(file)} to compare the frequencies with a "
+            "config"
+        )
     verdict = f"{len(kinds)} of {count} tensors hold positions, by name and shape"
     return Answer(True, verdict, next=step)
 
@@ -294,8 +295,10 @@ def _answer(result: Identification, paths: list[str]) -> Answer:
     what = f"{' and '.join(map(quoted_name, paths))} ({sizes_text(result.shape)}, {result.stored})"
     best = result.match or result.nearest
     if best is None:
-        command = f"posenc compare {shell_word(paths[0])} TABLE"
-        step = f"compare it with the checkpoint's own table: {command}"
+        step = (
+            "compare it with the checkpoint's own table: posenc compare "
+            f"{shell_word(paths[0])} TABLE"
+        )
         told = f"not identified: {what}"
         return Answer(False, told, _unknown(result), next=None if result.notes else step)
     census = best.census

@@ -383,13 +383,17 @@ class Drawing:
         titles, points = [heatmap.title for heatmap in heatmaps], heatmaps[0].columns.points
         longest = max([word for title in titles for word in title.split()], key=len, default="")
         width, height = self._room
-        choices = [(1, titles, 0.0, height), (1 + (longest not in titles), [longest], 0.0, height)]
-        if points and isinstance(points[0], str):
-            word = max(style.text_width(point, TICK_SIZE) for point in points)
-            below = len(points) * (word + LABEL_GAP_ACROSS * line)
-            choices.insert(0, (2, [longest], 1.1 * below, height + self._highest - self.height))
-        for lines, texts, below, room in choices:
-            widest = max(below, *(style.text_width(name, HEAD_SIZE) for name in texts))
+        words = [point for point in points if isinstance(point, str)]
+        word = max((style.text_width(word, TICK_SIZE) for word in words), default=0.0)
+        # A tenth more, because the margins of the page are only an estimate.
+        below = 1.1 * len(words) * (word + LABEL_GAP_ACROSS * line)
+        choices = [
+            (2, [longest], below, height + self._highest - self.height),
+            (1, titles, 0.0, height),
+            (1 + (longest not in titles), [longest], 0.0, height),
+        ]
+        for lines, texts, labels, room in choices if words else choices[1:]:
+            widest = max(labels, *(style.text_width(name, HEAD_SIZE) for name in texts))
             least = max(_LEAST_MAP * line, min(widest, 3 * _LEAST_MAP * line))
             side = least if heatmaps[0].square else _LEAST_MAP * line
             size = least + _GAP * line, side + (_HEAD + lines - 1) * line
