@@ -83,7 +83,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     if found is None:
         asked = asked.lstrip("-")
         # Fewer than three letters begin too many names.
-        longer = [text for text in bare if text.startswith(asked) and len(asked) > 2]
+        begun = asked.replace("-", "")
+        longer = [text for text in bare if text.replace("-", "").startswith(begun) and begun[2:]]
         near = get_close_matches(asked, longer or bare, n=1, cutoff=0 if longer else _SIMILAR)
         found = bare[near[0]] if near else None
     return None if found is None else f"did you mean {found!r}?"
@@ -105,6 +106,10 @@ OTHER_NAMES = {
     **dict.fromkeys(("--num-heads", "--n-heads"), "--heads"),
     **dict.fromkeys(("--output", "--file"), "--out"),
     **dict.fromkeys(("--input",), "--in"),
+    **dict.fromkeys(("rope-2d", "2d-rope", "axial-rope"), "rope-axial"),
+    **dict.fromkeys(("sinusoidal-2d", "sincos-2d", "2d-sincos", "sincos2d"), "sinusoidal-nd"),
+    **dict.fromkeys(("--junit", "--junitxml", "--junit-xml"), "--format"),
+    **dict.fromkeys(("--atol", "--rtol", "--tolerance"), "--tol"),
     **dict.fromkeys(("length", "len"), "positions"),
 }
 """Names that other programs use, and posenc's name for the same."""
@@ -150,6 +155,17 @@ def quoted_name(name: str | os.PathLike[str]) -> str:
     """
     text = os.fspath(name).replace("\\", "\\\\").replace("'", "\\'")
     return f"'{printable_text(text)}'"
+
+
+def shell_word(name: str) -> str:
+    r"""Return a name as one word of a command, on one line, that bash and zsh read as it is.
+
+    >>> print(shell_word("a.npy"), shell_word("my café $1.npy"), shell_word("a\nb"))
+    a.npy 'my café $1.npy' $'a\nb'
+    """
+    import shlex  # few commands need it
+
+    return shlex.quote(name) if name.isprintable() else f"${quoted_name(name)}"
 
 
 def printable_text(text: str) -> str:

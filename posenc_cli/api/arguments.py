@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from posenc_cli import catalogue
@@ -37,7 +38,7 @@ class ArgumentError(InvalidInput, ValueError):
     """A wrong argument: ``message`` names it and the rule it breaks, ``hint`` says what to do."""
 
     def __str__(self) -> str:
-        return self.message if self.hint is None else f"{self.message} ({self.hint})"
+        return f"{self.message} ({self.hint})" if self.hint else self.message
 
 
 class ModelEncoding(Record):
@@ -163,9 +164,12 @@ def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters
     declared = [*signature(function).parameters.values()]
     kinds = {each.name: _KINDS[each.annotation] for each in declared if each.annotation in _KINDS}
     names = [each.name for each in declared if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    known = {each.name for each in declared}
+    own = {flag: name for flag, name in _ARGUMENTS_OF_CHECK.items() if name in known}
 
     @functools.wraps(function)
     def call(*arguments: Parameters.args, **named: Parameters.kwargs) -> Returns:
+        __tracebackhide__ = True
         try:
             given: dict[str, Any] = {**dict(zip(names, arguments, strict=False)), **named}
             for name in kinds.keys() & given.keys():
@@ -181,7 +185,7 @@ def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters
         except PosencError as error:
             message, hint = error.message, error.hint
             if not isinstance(error, ArgumentError):
-                message, hint = argument_text(message), argument_hint(hint)
+                message, hint = argument_text(message, own), argument_hint(hint, own)
             kind = ArgumentError if isinstance(error, InvalidInput) else type(error)
             if error.code == "parameter":
                 hint = hint or _meant(function, named)
@@ -229,14 +233,16 @@ _ARGUMENTS = {
     "--dims": "columns",
 }
 """Arguments whose names differ from their options; all others have the same name."""
+_ARGUMENTS_OF_CHECK = {"--inv-freq": "frequencies", "--rotated": "vectors"}
+"""Those of `check`, which are not only for rotary encodings."""
 
-_OPTION = re.compile(r"(?<![\w/.-])(--[a-z][a-z-]*)(?:( )(?=[A-Z]\b)|( |=)?)")
+_OPTION = re.compile(r"(?<![\w/.-])(--[a-z][a-z-]*)(?:( )(?=[A-Z]\b|start:)|( |=)?)")
 _QUOTED = re.compile(r"((?<!\w)'(?:[^'\\]|\\.)*'(?!\w)|\bposenc [a-z-]+(?: --[a-z-]+ [\w.-]+)+)")
 _COMMAND = re.compile(r"posenc (schemes|models)(?: (?=lists)| ([\w-]+))")
 
 
-def argument_text(text: str) -> str:
-    """Return a message about options, rewritten to name arguments.
+def argument_text(text: str, own: Mapping[str, str] = _ARGUMENTS) -> str:
+    """Return a message about options, rewritten to name arguments, some of a function's ``own``.
 
     >>> argument_text("--round-to float32: float16 does not hold every value of it")
     'round_to float32: float16 does not hold every value of it'
@@ -249,7 +255,8 @@ def argument_text(text: str) -> str:
     """
 
     def argument(match: re.Match[str]) -> str:
-        name = _ARGUMENTS.get(match[1], match[1].removeprefix("--").replace("-", "_"))
+        usual = _ARGUMENTS.get(match[1], match[1].removeprefix("--").replace("-", "_"))
+        name = own.get(match[1], usual)
         return f"{name}{'=' if match[2] else match[3] or ''}" if name else ""
 
     text = text.replace("(--verbose lists them)", "(report.notes lists them)")
@@ -260,7 +267,7 @@ def argument_text(text: str) -> str:
     )
 
 
-def argument_hint(hint: str | None) -> str | None:
+def argument_hint(hint: str | None, own: Mapping[str, str] = _ARGUMENTS) -> str | None:
     """Return a hint about options, rewritten to name arguments; None if it is about a command.
 
     >>> argument_hint("--layer-type sliding_attention"), argument_hint("posenc generate shows it")
@@ -268,7 +275,7 @@ def argument_hint(hint: str | None) -> str | None:
     """
     if hint is None or re.search(r"\bposenc (?!schemes|models)", hint):
         return None
-    return re.sub(r"^([a-z_]+) (?=\S+$)", r"\1=", argument_text(hint))
+    return re.sub(r"^([a-z_]+) (?=\S+$)", r"\1=", argument_text(hint, own))
 
 
 def checked_choice(name: str, value: object, known: Collection[str]) -> Any:
@@ -341,7 +348,8 @@ def type_text(value: object) -> str:
     ('a numpy.float32', 'a str')
     """
     package = type(value).__module__.partition(".")[0]
-    return f"a {'' if package == 'builtins' else f'{package}.'}{type(value).__name__}"
+    name = f"{'' if package == 'builtins' else f'{package}.'}{type(value).__name__}"
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def plain_value(value: object) -> object:
@@ -449,13 +457,18 @@ def config_of(config: object) -> tuple[str, Mapping[str, Any] | GGUFHeader]:
         return config, find(config).config
     if isinstance(config, str | os.PathLike):
         name = os.fspath(config)
+        if not _is_path(name) and not Path(name).exists():
+            raise ArgumentError(
+                f"{abbreviated(name)} is neither a model nor a config",
+                hint=nearest(name, names()) or "posenc.models() lists the names",
+            )
         return name, read_config(name, flag=None)
     if isinstance(config, Mapping):
         return "config", config
     if callable(to_dict := getattr(config, "to_dict", None)):
         return "config", to_dict()
     raise ArgumentError(
-        f"a {type(config).__name__} is not an encoding: give the name of a scheme or a model, a "
+        f"{type_text(config)} is not an encoding: give the name of a scheme or a model, a "
         "config (a path, a dict, or an object with to_dict), what from_config returns, or a "
         "function of positions"
     )
@@ -518,11 +531,12 @@ def given_positions(given: object) -> Positions | None:
 
 
 def _no_positions(given: object) -> ArgumentError:
-    hint = "give a number of them, a range, or an array of numbers"
-    if is_traced(given):
-        hint = "tables are constants of a traced function: give positions from outside of it"
-    kind = type(given).__name__
-    return ArgumentError(f"positions: a {kind} of this kind holds no positions", hint=hint)
+    hint = "tables are constants of a traced function: give positions from outside of it"
+    shown = f" {given!r}" if isinstance(given, bool | float) else ""
+    return ArgumentError(
+        f"positions{shown}: must be a whole number, a range, or an array of numbers, not empty",
+        hint=hint if is_traced(given) else None,
+    )
 
 
 def number_format(dtype: object, argument: str = "dtype") -> DType:

@@ -23,7 +23,7 @@ from posenc_cli.api.arguments import (
     number_format,
 )
 from posenc_cli.api.arrays import is_array, loaded_array
-from posenc_cli.api.notebooks import NotebookReport, report_html
+from posenc_cli.api.notebooks import NotebookReport
 from posenc_cli.calls.roles import CALL_AXES, CALL_ROLES
 from posenc_cli.calls.signature import CallRequest
 from posenc_cli.catalogue import adopting
@@ -36,7 +36,7 @@ from posenc_cli.formulas.buckets import RULES as BUCKET_RULES
 from posenc_cli.identification.search import Identification, identify_files
 from posenc_cli.inference.tolerance import RULES, ToleranceRule
 from posenc_cli.render.reports.comparison import comparison_fields, comparison_text
-from posenc_cli.render.reports.report import COLUMNS, fields, report_text, rows, scope, verdict
+from posenc_cli.render.reports.report import fields, report_text
 from posenc_cli.render.reports.value_report import value_fields, value_text
 from posenc_cli.render.typesetting import Typesetter
 from posenc_cli.rotary.verdict import Report
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from posenc_cli.inference.codes import Cause
 
 
-_SUBJECTS = {"tables", "inv_freq", "rotated", "impl"}
+_SUBJECTS = ("tables", "inv_freq", "rotated", "impl")
 
 
 class RopeReport(NotebookReport, Report):
@@ -68,16 +68,6 @@ class RopeReport(NotebookReport, Report):
 
     def __str__(self) -> str:
         return report_text(self, Typesetter(spelled=argument_text))
-
-    @property
-    def in_short(self) -> str:
-        """Whether every finding holds, and the likeliest cause."""
-        return "ok" if self.ok else f"FAILED {self.cause or 'unknown'}"
-
-    def _repr_html_(self) -> str:
-        causes = [argument_text(f"cause: {why.text}") for why in self.diagnosis]
-        table = [*COLUMNS], rows(self)
-        return report_html(argument_text(verdict(self)), table, [*causes, scope(self)])
 
 
 class _ComparisonReport(NotebookReport):
@@ -104,13 +94,25 @@ class RotationReport(_ComparisonReport, RotationComparison):
     """The differences between two rotary encodings: ``str()`` is what the command prints."""
 
 
+def _refuse_nothing(subjects: Mapping[str, object]) -> None:
+    """Refuse a check without values: all arguments that could hold them are None.
+
+    Raises: ArgumentError.
+    """
+    if all(value is None for value in subjects.values()):
+        *others, last = subjects
+        raise ArgumentError(
+            f"{', '.join(others)} or {last}: give the values to check", code="parameter"
+        )
+
+
 def _refusing_none(function: Callable[..., RopeReport]) -> Callable[..., RopeReport]:
     """Make ``function`` refuse subjects that are all None: posenc's own tables would pass."""
 
     @functools.wraps(function)
     def call(reference: EncodingLike, **named: Any) -> RopeReport:
-        if _SUBJECTS & named.keys() and all(named.get(name) is None for name in _SUBJECTS):
-            raise ArgumentError("tables, inv_freq, rotated or impl: give the values to check")
+        if not named.keys().isdisjoint(_SUBJECTS):
+            _refuse_nothing({name: named.get(name) for name in _SUBJECTS})
         return function(reference, **named)
 
     return call
@@ -200,7 +202,8 @@ def assert_rope(reference: EncodingLike, **subject: Any) -> RopeReport:
         `rope_check`, and if there is no subject to check.
     """
     __tracebackhide__ = True
-    report = rope_check(reference, **{"tables": None, **subject})
+    _refuse_nothing({name: subject.get(name) for name in _SUBJECTS})
+    report = rope_check(reference, **subject)
     if not report.ok:
         causes = [f"cause: {argument_text(why.text)}" for why in report.diagnosis]
         raise AssertionError("\n".join([*causes, "", str(report)]))
@@ -241,8 +244,20 @@ def _plain_config(config: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return plain
 
 
+class IdentificationReport(NotebookReport, Identification):
+    """The result of `identify`: ``str()`` is its ``summary``."""
+
+    @property
+    def in_short(self) -> str:
+        """The summary."""
+        return self.summary
+
+    def __str__(self) -> str:
+        return self.summary
+
+
 @in_arguments
-def identify(*arrays: object, schemes: Sequence[str] = ()) -> Identification:
+def identify(*arrays: object, schemes: Sequence[str] = ()) -> IdentificationReport:
     """Identify an array, or a table of cosines and one of sines: arrays, tensors or paths.
 
     ``schemes`` are schemes of your own to try too, as ``./file.py:name`` or
@@ -266,7 +281,7 @@ def identify(*arrays: object, schemes: Sequence[str] = ()) -> Identification:
     if len({array.values.shape for array in loaded}) > 1:
         raise ArgumentError("cos and sin: must have one shape")
     with adopting(schemes):
-        return identify_files(loaded)
+        return IdentificationReport(**identify_files(loaded).as_dict())
 
 
 @in_arguments
@@ -335,7 +350,7 @@ def _side(value: object, name: str, parameters: Mapping[str, Any]) -> Side:
     )
 
 
-class CheckReport(ValueReport):
+class CheckReport(NotebookReport, ValueReport):
     """The result of `check`: ``str()`` is the command's output, but names arguments.
 
     ``ok`` says whether every value is right. If not, ``cause`` is the code of the likeliest known
@@ -409,11 +424,8 @@ def check(
         "buckets": given_array(buckets, "buckets"),
         "impl": impl,
     }
-    if all(value is None for value in subject.values()):
-        raise ArgumentError(
-            "values, vectors, frequencies, slopes, buckets or impl: give the values to check",
-            code="parameter",
-        )
+    arrays = {"frequencies": frequencies, "slopes": slopes, "buckets": buckets}
+    _refuse_nothing({"values": values, "vectors": vectors, **arrays, "impl": impl})
     subject |= {"head": head, "causal": causal, "calling": CallRequest(_path(python))}
     if reference == "deberta":
         made = ValueCheck(BUCKET_RULES["deberta"], parameters, at, rule, **subject)

@@ -19,6 +19,7 @@ from posenc_cli.api.arguments import (
     argument_text,
     checked_choice,
     checked_count,
+    checked_number,
     choice_of,
     given_positions,
     in_arguments,
@@ -41,7 +42,8 @@ from posenc_cli.formulas.alibi import SlopesRule, exact_slopes
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.formulas.learned import METHODS, RESIZE_ARITHMETICS, Method, ResizeArithmetic
 from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES
-from posenc_cli.numerics.memory import LRUCache
+from posenc_cli.numerics.memory import LRUCache, large_or_small
+from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 from posenc_cli.rotary.lengths import depends_on_length
 
@@ -54,7 +56,6 @@ if TYPE_CHECKING:
     from posenc_cli.configs.library import Preset
     from posenc_cli.numerics.arrays import Reals, StoredArray
     from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.positions import Positions
 
 
 _FEW_ROWS = 64
@@ -541,13 +542,16 @@ def resize(
         method=None if method is None else checked_choice("method", method, METHODS),
         prefix=checked_count("prefix", prefix, 0),
         antialias=bool(antialias),
-        interpolate_offset=_offset(interpolate_offset),
+        interpolate_offset=checked_number("interpolate_offset", interpolate_offset),
     )
     checked_choice("arithmetic", arithmetic, RESIZE_ARITHMETICS)
     stored = REAL_DTYPES.get(loaded.dtype, FLOAT64)
-    blocks = resizing.blocks(resizing.checked(loaded.values, "table"), stored, arithmetic)
-    shape = *loaded.values.shape[:-2], resizing.rows, -1
-    return cast("ArrayLike", array_like(np.concatenate(list(blocks)).reshape(shape), table, stored))
+    rows = resizing.checked(loaded.values, "table")
+    Positions.contiguous(0, resizing.rows).within_exact_range(option="positions")
+    values = large_or_small((resizing.rows, rows.shape[1]), stored.numpy)
+    np.concatenate([*resizing.blocks(rows, stored, arithmetic)], out=values)
+    shape = *loaded.values.shape[:-2], *values.shape
+    return cast("ArrayLike", array_like(values.reshape(shape), table, stored))
 
 
 def _grids(given: Any) -> tuple[Sides, Sides] | None:
@@ -560,9 +564,3 @@ def _grids(given: Any) -> tuple[Sides, Sides] | None:
     if not all(isinstance(side, int | np.integer) and side > 0 for side in (a, b, c, d)):
         raise ArgumentError(f"grid {given!r}: must be ((A, B), (C, D)), whole numbers from 1")
     return (int(a), int(b)), (int(c), int(d))
-
-
-def _offset(given: object) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < 1:
-        raise ArgumentError(f"interpolate_offset {given!r}: must be a number from 0 to below 1")
-    return float(given)

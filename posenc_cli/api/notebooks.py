@@ -1,10 +1,9 @@
-"""Reports in a notebook: one line as a value, a table as the output of a cell."""
+"""Reports in a notebook: one line as a value, their text as the output of a cell."""
 
 from __future__ import annotations
 
 import base64
 from html import escape
-from typing import Any
 
 
 class NotebookReport:
@@ -12,8 +11,10 @@ class NotebookReport:
 
     @property
     def in_short(self) -> str:
-        """The text of its one line, without its type."""
-        return "ok" if getattr(self, "ok", True) else "FAILED"
+        """The text of its one line, without its type: whether it is ok, or else the cause."""
+        cause = getattr(self, "cause", "")
+        failed = f"FAILED {'unknown' if cause is None else cause}".strip()
+        return "ok" if getattr(self, "ok", True) else failed
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.in_short}>"
@@ -28,16 +29,3 @@ class NotebookReport:
             data = base64.b64encode(content).decode()
             picture = f'<img alt="{escape(repr(self))}" src="data:image/png;base64,{data}">'
         return f"{picture}<pre>{escape(str(self))}</pre>"
-
-
-def report_html(verdict: str, table: tuple[list[str], list[list[str]]], lines: list[str]) -> str:
-    """Return a verdict, a table and further lines as HTML; all texts are escaped."""
-    heads, rows = table
-
-    def cells(tag: str, texts: list[Any]) -> str:
-        return "".join(f"<{tag}>{escape(str(text))}</{tag}>" for text in texts)
-
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    told = "".join(f"<p>{escape(line)}</p>" for line in lines)
-    head = f"<p><b>{escape(verdict)}</b></p>{told}"
-    return f"{head}<table><thead><tr>{cells('th', heads)}</tr></thead><tbody>{body}</tbody></table>"

@@ -14,6 +14,7 @@ from posenc_cli.checks.expected import blocks_of
 from posenc_cli.checks.known_bugs.bug import BugCode
 from posenc_cli.checks.measured import count_nonfinite
 from posenc_cli.checks.search import Explained, NamedBug, explanations
+from posenc_cli.errors import quoted_name
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace
@@ -31,6 +32,8 @@ _AXES = {
 }
 """Axes of the values of each form."""
 _SINGULAR = {"queries": "query", "entries": "entry"}
+_ARGUMENTS = ("values", "y", "frequencies", "slopes", "buckets")
+"""Names of arrays that callers of the library pass; all other names are those of files."""
 _WRONG_ROWS = 6
 """Rows that differ, at which each bug is tried first."""
 _MOST_RANGES = 6
@@ -116,19 +119,22 @@ class ValueReport(Record):
     @property
     def verdict(self) -> str:
         """The verdict in a sentence."""
-        kind, name = str(self.subject["kind"]), str(self.subject["name"])
-        name = name if kind in ("file", name) else f"{kind} {name}"
+        kind, own = str(self.subject["kind"]), str(self.subject["name"])
+        name = own if kind == "function" or own in _ARGUMENTS else quoted_name(own)
+        name = name if kind in ("file", own) else f"{kind} {name}"
+        several = own == "values" or kind not in ("file", "function")
         if self.ok:
             exception = f"; not tested: {self.untested}" if self.untested else ""
-            return f"ok: {name} matches {self.title} ({self.compared} values){exception}"
+            matches = f"{name} match{'' if several else 'es'} {self.title}"
+            return f"ok: {matches} ({self.compared} values){exception}"
         name = f"{name}, called for {self.call}," if self.call else name
+        failure = f"FAILED: {name} {'do' if several else 'does'} not match {self.title}"
         if self.misfit:
-            return f"FAILED: {name} does not match {self.title}: {self.misfit}"
+            return f"{failure}: {self.misfit}"
         worst = ""
         if self.worst is not None and np.isfinite(self.worst.found):
             worst = f", by up to {abs(self.worst.found - self.worst.expected):.3g}"
-        difference = f"{self.differing} of {self.compared} values differ{worst}"
-        return f"FAILED: {name} does not match {self.title}: {difference}"
+        return f"{failure}: {self.differing} of {self.compared} values differ{worst}"
 
 
 def value_report(subject: ValueSubject, kind: str) -> ValueReport:

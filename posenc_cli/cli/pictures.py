@@ -273,7 +273,7 @@ def image_format(out: str, flag: str = "--out") -> PictureFormat:
         hint = (
             None
             if Path(out).exists() and not Path(out).is_file()
-            else f"{flag} {quoted_name(str(PurePath(out).with_suffix('.png')))}"
+            else f"{flag} {quoted_name(str(PurePath(out.rstrip('.')).with_suffix('.png')))}"
         )
         raise InvalidInput(f"{flag} {quoted_name(out)}: must end in {', '.join(IMAGES)}", hint=hint)
     return IMAGES[suffix]

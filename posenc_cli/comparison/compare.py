@@ -422,6 +422,9 @@ class RotationComparison(Record):
         return alike and self.same_softmax and self.same_axes
 
 
+_SHAPE_HINT = "for a scheme, --len, --dim, --head and --table choose the array"
+
+
 def comparison(
     sides: Sequence[Side],
     positions: Positions | None,
@@ -450,7 +453,11 @@ def comparison(
         for side, other in zip(placed, placed[::-1], strict=True)
     ]
     return ArrayComparison(
-        placed, operands, difference(*operands), tolerance, tuple(_not_compared(placed))
+        placed,
+        operands,
+        difference(*operands, hint=_SHAPE_HINT if any(side.scheme for side in sides) else None),
+        tolerance,
+        tuple(_not_compared(placed)),
     )
 
 

@@ -239,7 +239,7 @@ class Difference:
         self.a, self.b = a.item(), b.item()
 
 
-def difference(a: Operand, b: Operand) -> Difference:
+def difference(a: Operand, b: Operand, *, hint: str | None = None) -> Difference:
     """Return the difference of two arrays; NaN equals NaN, and 0 equals −0.
 
     Raises: InvalidInput if their shapes differ.
@@ -254,8 +254,7 @@ def difference(a: Operand, b: Operand) -> Difference:
     """
     if a.shape != b.shape:
         raise InvalidInput(
-            f"the shapes differ: {shape_text(a.shape)} and {shape_text(b.shape)}",
-            hint="for a scheme, --len, --dim, --head and --table choose the array",
+            f"the shapes differ: {shape_text(a.shape)} and {shape_text(b.shape)}", hint=hint
         )
     # Integers are compared exactly, as float64.
     formats = (_FORMATS.get(operand.dtype, FLOAT64) for operand in (a, b))

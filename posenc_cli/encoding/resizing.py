@@ -252,8 +252,9 @@ def _check_grid(rows: int, prefix: int, old: Sides, new: Sides, name: str) -> No
         return
     after = f" after --prefix {prefix}" if prefix else ""
     likely, proposal = old, "--prefix"
-    if not 0 <= rows - cells <= _LIKELY_PREFIX:
-        likely = isqrt(rows), isqrt(rows)
+    side = isqrt(rows - prefix)
+    if side * side == rows - prefix or not 0 <= rows - cells <= _LIKELY_PREFIX:
+        likely = side, side
         proposal = f"--grid {_text(likely)}:{_text(new)} --prefix"
     more = rows - likely[0] * likely[1]
     hint = f"{rows} rows are {_text(likely)} and {more} more: {proposal} {more}"

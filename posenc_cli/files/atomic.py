@@ -20,7 +20,6 @@ from posenc_cli.transaction import transaction
 STANDARD_OUTPUT = "-"
 
 _PERMISSIONS = 0o777
-_SEPARATORS = tuple(filter(None, (os.sep, os.altsep)))
 _WRITE = os.O_WRONLY | getattr(os, "O_BINARY", 0)
 # The errors of os.link if the file system, or the platform, has no hard links.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -170,8 +169,6 @@ class _Target(Record):
         place = quoted_name(path)
         with _translate_errors(place):
             status = _status_of(path)
-            if os.fspath(path).endswith(_SEPARATORS):
-                raise FileNotFoundError(errno.ENOENT, "it names no file")
             target = cls(_end_of_links(Path(path)), status, place)
             if status is None or target.special:
                 return target
@@ -273,16 +270,18 @@ def _existing_file_error(place: str) -> Unavailable:
 def _status_of(path: str | os.PathLike[str]) -> os.stat_result | None:
     """Return the status of the file that ``path`` leads to, or None if it does not exist.
 
-    Raises: OSError for a folder.
+    Raises: OSError for a folder, or a name that ends like a folder's.
     """
+    status = None
     try:
-        status = Path(path).stat()
-    except FileNotFoundError:
-        return None
+        with contextlib.suppress(FileNotFoundError):
+            status = Path(path).stat()
     except ValueError as error:  # a NUL, or characters that the file system cannot encode
         raise OSError(errno.EINVAL, str(error)) from error
-    if stat.S_ISDIR(status.st_mode):
+    if status is not None and stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "it is a folder")
+    if os.path.split(path)[1] in ("", os.curdir):
+        raise FileNotFoundError(errno.ENOENT, "it names no file")
     return status
 
 

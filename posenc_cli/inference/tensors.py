@@ -7,11 +7,10 @@ checkpoints, such as buffers.
 from __future__ import annotations
 
 import re
-import shlex
 from typing import TYPE_CHECKING
 
 from posenc_cli import catalogue
-from posenc_cli.errors import InvalidInput
+from posenc_cli.errors import InvalidInput, shell_word
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.records import Record
 
@@ -116,7 +115,7 @@ def _ends_with(pattern: str, name: str) -> bool:
 def _tensor(
     file: str, header: ArrayHeader, kind: str | None, text: str, words: Sequence[str] = ()
 ) -> PositionalTensor:
-    command = shlex.join(["posenc", *words]) if words else None
+    command = " ".join(["posenc", *map(shell_word, words)]) if words else None
     return PositionalTensor(file, header.name, header.shape, header.dtype, kind, text, command)
 
 

@@ -22,6 +22,9 @@ _MARKED = (
 )
 """Words in answers and in table entries, and their styles."""
 
+_KEPT = re.compile(r"not tested: |(?<!\w)'(?:[^'\\\n]|\\.){1,60}'(?!\w)")
+"""Texts of a paragraph whose spaces neither break a line nor merge."""
+
 _BETWEEN = "   "
 """The separator between two columns of a table."""
 _LAST_PLAIN = "\u02ff"
@@ -82,10 +85,12 @@ class Typesetter(Record):
         """Wrap a paragraph between words; a word, such as a path or a name, may be wider.
 
         All lines are indented by ``indent`` columns, all but the first by ``hanging`` if given.
-        A line never ends with "not tested:", which the first name of its list follows.
+        A line never ends with "not tested:", which the first name of its list follows. Spaces in a
+        short quoted name stay as they are.
         """
+        kept = _KEPT.sub(lambda found: found[0].replace(" ", "\0"), text)
         return textwrap.fill(
-            self.spelled(" ".join(text.split())).replace("not tested: ", "not\0tested:\0"),
+            self.spelled(" ".join(kept.split())),
             self.width,
             initial_indent=" " * indent,
             subsequent_indent=" " * (indent if hanging is None else hanging),
@@ -150,7 +155,7 @@ def continued_command(command: str, width: int) -> str:
     """
     if len(command) <= width:
         return command
-    words = re.findall(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""", command)
+    words = re.findall(r"""(?:\$'(?:[^'\\]|\\.)*'|"[^"]*"|'[^']*'|[^\s"'])+""", command)
     lines = [words[0]]
     for word, following in zip(words[1:], [*words[2:], "-"], strict=True):
         # Keep an option and its value together if there is room.

@@ -49,7 +49,7 @@ def test_an_encoding_that_rotates_nothing_fails_with_its_report(pytester):
     pytester.makepyfile(OTHERS)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["FAILED: slopes does not match*", "cause: *start at 0*"])
+    result.stdout.fnmatch_lines(["FAILED: slopes do not match*", "cause: *start at 0*"])
 
 
 ROPE = """

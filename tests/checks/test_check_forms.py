@@ -139,12 +139,12 @@ def test_the_report_begins_with_the_verdict_the_cause_and_the_next_step(call, fo
     status, out, err = call("check", "wrong.npy", *ASKED)
     assert (status, err) == (1, "")
     first, _, rest = out.partition("\ncause: layout: ")
-    assert first.startswith("FAILED: wrong.npy does not match sinusoidal (dim=16): ")
+    assert first.startswith("FAILED: 'wrong.npy' does not match sinusoidal (dim=16): ")
     assert "\nnext: reorder the columns" in rest
     assert rest.index("next: ") < rest.index("worst value") < rest.index("rows: ")
     status, out, _ = call("check", "right.npy", *ASKED)
     assert status == 0
-    assert out.startswith("ok: right.npy matches sinusoidal (dim=16) (1024 values)")
+    assert out.startswith("ok: 'right.npy' matches sinusoidal (dim=16) (1024 values)")
     assert call("check", "right.npy", *ASKED, "-q")[:2] == (0, "")
 
 

@@ -252,6 +252,13 @@ def test_bad_input_is_one_line(arguments, status, message, refused):
     assert message in refused("compare", *arguments.split(), status=status).splitlines()[0]
 
 
+def test_only_schemes_get_a_hint_on_their_shape(refused):
+    np.save("a.npy", np.ones((3, 4)))
+    np.save("wide.npy", np.ones((3, 5)))
+    assert "hint" not in refused("compare", "a.npy", "wide.npy")
+    assert "hint: for a scheme, --len" in refused("compare", "a.npy", "rope", "--dim", "64")
+
+
 @pytest.mark.parametrize(
     ("line", "status", "said"),
     [

@@ -23,6 +23,7 @@ def test_what_is_no_whole_number_is_refused(length, refused):
     [
         ("generate -s rope -l 4 --theta 5e5", "did you mean '--base'?"),
         ("generate -s RoPE -l 4", "did you mean 'rope'?"),
+        ("generate -s rope-2d -l 4", "did you mean 'rope-axial'?"),
         ("generate -s rope -l 4 --dtype FP16", "did you mean 'float16'?"),
         ("generate -s rope -l 4 --layout neox", "did you mean 'half'?"),
         ("generate -s rope -l 4 --layout GPTJ", "did you mean 'interleaved'?"),
@@ -41,6 +42,8 @@ def test_what_is_no_whole_number_is_refused(length, refused):
         ("rope-check --input a.npy", "posenc rope-check --help shows how it is used"),
         ("heatmap --tilte x", "did you mean '--title'?"),
         ("heatmap --no-color", "did you mean '--color'?"),
+        ("check -s rope --junit", "did you mean '--format'?"),
+        ("check -s rope --atol 1e-3", "did you mean '--tol'?"),
         ("plan --context 5", "did you mean '--to'?"),
         ("positions --tokens 5", "did you mean '--text'?"),
         ("compare --config a.json", "posenc compare takes it as an argument, without --config"),

@@ -231,6 +231,19 @@ def test_what_cannot_be_is_refused_in_one_line(arguments, said, refused):
     assert said in refused("heatmap", *arguments.split())
 
 
+@pytest.mark.parametrize(
+    ("name", "status", "said"),
+    [
+        ("a.", 2, "hint: --out 'a.png'"),
+        ("a/", 3, "'a/': it names no file"),
+        ("a/.", 3, "'a/.': it names no file"),
+    ],
+)
+def test_a_name_that_ends_in_a_dot_or_a_slash_gets_no_odd_hint(name, status, said, refused):
+    told = refused("heatmap", "-s", "rope", "--out", name, status=status)
+    assert told.splitlines()[-1].endswith(said)
+
+
 def test_a_device_gets_no_suffix(refused):
     said = refused("heatmap", "-s", "rope", "--out", "/dev/full")
     assert "must end in .png" in said

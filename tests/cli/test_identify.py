@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,14 @@ def test_a_command_of_one_file_is_ready_to_paste(arguments, call, tmp_path, repo
     _, found = report("identify", "a.npy")
     assert call(*shlex.split(found["commands"][0])[1:], "--out", "b.npy")[0] == 0
     assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["it's $HOME.npz", 'two  "words".npz', "a\nb\\.npz"])
+def test_a_shell_reads_the_name_of_a_file_in_the_next_command(name, printed):
+    np.savez(name, inv_freq=1e4 ** (-np.arange(8) / 8), pe=np.zeros((4, 4)))
+    (step,) = re.findall(r"next: run (posenc .*?) to\s", printed("identify", name), flags=re.S)
+    words = subprocess.check_output(["bash", "-c", f"printf '%s\\0' {step}"], text=True)
+    assert words.split("\0")[-2] == name
 
 
 @pytest.mark.long

@@ -105,6 +105,8 @@ def test_rows_that_are_no_grid_are_told_with_a_prefix_that_fits(table, refused):
     err = refused("resize", "vit.npy", "--grid", "16x16:24x24", "--prefix", "1", "-o", "x.npy")
     assert "takes 256 rows after --prefix 1, and 'vit.npy' has 196" in err
     assert "hint: 197 rows are 14x14 and 1 more: --grid 14x14:24x24 --prefix 1" in err
+    err = refused("resize", "vit.npy", "--grid", "13x14:24x24", "--prefix", "1", "-o", "x.npy")
+    assert "hint: 197 rows are 14x14 and 1 more: --grid 14x14:24x24 --prefix 1" in err
     err = refused("resize", "vit.npy", "--grid", "14x14:24x24", "--prefix", "2", "-o", "x.npy")
     assert "hint: 197 rows are 14x14 and 1 more: --prefix 1" in err
 

@@ -223,7 +223,7 @@ def test_an_archive_is_listed_and_a_file_of_one_array_is_identified(call, printe
     out = printed("identify", "n.npz", status=1)
     assert out.startswith("none of 2 tensors holds positions, by name and shape\ncause: ")
     assert "cause: the names are 'a', 'b'; models with RoPE or ALiBi store none" in out
-    assert "next: run posenc identify 'n.npz:a' to compare the values of 'a'" in out
+    assert "next: run posenc identify n.npz:a to compare the values of 'a'" in out
     saved("model.safetensors", **{f"layers__{layer}__weight": (4, 4) for layer in range(20)})
     out = printed("identify", "model.safetensors", status=1)
     assert "\nnext: run posenc explain config.json to see their settings" in out

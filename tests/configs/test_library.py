@@ -34,6 +34,7 @@ def test_no_preset_is_called_as_a_scheme_is():
     ("name", "hint"),
     [
         ("llama-3.1-8", "did you mean 'llama-3.1-8b'?"),
+        ("llama3.1", "did you mean 'llama-3.1-8b'?"),
         ("llama-3.1", "did you mean 'llama-3.1-8b'?"),
         ("Qwen2", "did you mean 'qwen2.5-7b'?"),
         ("../library", "posenc models lists the names"),

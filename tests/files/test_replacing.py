@@ -162,6 +162,7 @@ NO_NAME = r"names no file|Not a directory|is a folder"
         ("missing/a", r"no folder|No such file or directory"),
         ("file/a", "Not a directory"),
         ("new/", NO_NAME),
+        ("new/.", NO_NAME),
         ("file/", NO_NAME),
         ("", NO_NAME),
         ("a\0b", r"a\\x00b': .*null"),

@@ -653,6 +653,15 @@ def test_every_map_of_a_narrow_page_has_its_whole_name(count):
     assert len(lefts) % 3 == 0
 
 
+def test_maps_of_few_words_label_each_of_them_however_many_encodings_there_are():
+    words = Axis("key", ("dog", "bites", "man"))
+    for count in (1, 2, 3):
+        maps = tuple(replace(a_map("sinusoidal on", side=3), columns=words) for _ in range(3))
+        sheet = Panels(maps * count, "scores of three words", across=3)
+        (axes,) = drawing_of(sheet, Style(fixed=(False, False))).page.axes
+        assert [label.get_text() for label in axes.get_xticklabels()] == [*words.points] * 3
+
+
 def test_titles_of_maps_also_end_lines_with_a_hyphen():
     names = [f"sinus-pos-embed {order}" for order in ("on", "back", "-")]
     maps = tuple(a_map(name, side=3) for name in names)

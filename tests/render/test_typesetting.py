@@ -84,6 +84,11 @@ def test_the_label_of_a_list_stays_with_its_first_name():
     assert text.splitlines() == ["ok: f matches;", "not tested: n_dims, eps"]
 
 
+def test_the_spaces_of_a_quoted_name_stay():
+    text = Typesetter(24).paragraph("run posenc compare 'my  $1 table.npy' TABLE")
+    assert text.splitlines() == ["run posenc compare", "'my  $1 table.npy' TABLE"]
+
+
 def test_a_column_of_empty_cells_is_left_out():
     text = Typesetter(80).table(["", "half at", "farthest"], [["rope", "28", ""], ["t5", "", ""]])
     assert "half at" in text

@@ -537,7 +537,7 @@ def _defined_beyond(subject: InspectedEncoding) -> Property:
         count = subject.inspected.rows.count
         return Property(name, False, count, reason="a file has only its own rows")
     if request.scheme.as_given:
-        return Property(name, None, None, reason="a function has only its own positions")
+        return Property(name, None, None, reason="unknown for a function")
     changed = _follows_length(subject)
     follows = "; values differ at twice the length" if changed else ""
     capacity = content.capacity

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from posenc_cli import catalogue
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json, Verbose, argument, option
-from posenc_cli.errors import MOST_NAMES, InvalidInput, printable_text, quoted_name, sizes_text
+from posenc_cli.errors import (
+    MOST_NAMES,
+    InvalidInput,
+    printable_text,
+    quoted_name,
+    shell_word,
+    sizes_text,
+)
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.records import items_by_key
 from posenc_cli.render.ticks import finite_or_null
@@ -63,7 +70,7 @@ def checkpoint_status(file: str, console: Console, *, as_json: bool) -> int | No
 
 def _tensors_answer(tensors: Sequence[PositionalTensor], names: Sequence[str], file: str) -> Answer:
     """Return how many tensors hold positions, and what to run next."""
-    count, name = len(names), quoted_name(file)
+    count = len(names)
     kinds = [tensor.kind for tensor in tensors if tensor.kind is not None]
     if not kinds:
         verdict = f"none of {count} tensors holds positions, by name and shape"
@@ -72,12 +79,15 @@ def _tensors_answer(tensors: Sequence[PositionalTensor], names: Sequence[str], f
         if count <= MOST_NAMES:
             cause = f"the names are {', '.join(map(quoted_name, names))}; {cause}"
             if PurePath(file).suffix.lower() in _SEVERAL:
-                place, name = map(quoted_name, (f"{file}:{names[0]}", names[0]))
+                place, name = shell_word(f"{file}:{names[0]}"), quoted_name(names[0])
                 step = f"run posenc identify {place} to compare the values of {name}"
         return Answer(False, verdict, cause, next=step)
     step = "run a command below to look at one of them"
     if "frequencies" in kinds:
-        step = f"run posenc compare config.json {name} to compare the frequencies with a config"
+        step = (
+            f"run posenc compare config.json {shell_word(file)} to compare the frequencies with a "
+            "config"
+        )
     verdict = f"{len(kinds)} of {count} tensors hold positions, by name and shape"
     return Answer(True, verdict, next=step)
 
@@ -143,7 +153,6 @@ def identify(
     Examples:
       posenc identify dump.npy
       posenc identify cos.npy sin.npy --json
-      posenc identify table.npy
       posenc identify model.safetensors
     """
     if file and sines is None:
@@ -153,13 +162,12 @@ def identify(
     from posenc_cli.identification.search import identify_files
 
     paths = [file] if sines is None else [file, sines]
-    names = [quoted_name(path) for path in paths]
     with catalogue.adopting(schemes or ()):
         result = identify_files([_numbers(path) for path in paths])
         console.either(
             "identify",
-            lambda: {**_answer(result, names).fields(), **_fields(result)},
-            lambda: _text(console, result, names, verbose=verbose),
+            lambda: {**_answer(result, paths).fields(), **_fields(result)},
+            lambda: _text(console, result, paths, verbose=verbose),
             as_json=as_json,
         )
     return 0 if result.match else 1
@@ -282,12 +290,15 @@ def _index(census: Census, at: tuple[int, ...]) -> list[int]:
     return list(at) if census.queries is None else [*divmod(at[0], census.queries), *at[1:]]
 
 
-def _answer(result: Identification, names: list[str]) -> Answer:
+def _answer(result: Identification, paths: list[str]) -> Answer:
     """Return what the array is, how much of it was compared, and the largest error."""
-    what = f"{' and '.join(names)} ({sizes_text(result.shape)}, {result.stored})"
+    what = f"{' and '.join(map(quoted_name, paths))} ({sizes_text(result.shape)}, {result.stored})"
     best = result.match or result.nearest
     if best is None:
-        step = f"compare it with the checkpoint's own table: posenc compare {names[0]} TABLE"
+        step = (
+            "compare it with the checkpoint's own table: posenc compare "
+            f"{shell_word(paths[0])} TABLE"
+        )
         told = f"not identified: {what}"
         return Answer(False, told, _unknown(result), next=None if result.notes else step)
     census = best.census
@@ -295,7 +306,7 @@ def _answer(result: Identification, names: list[str]) -> Answer:
     if not best.fits:
         share = f"{census.rows - census.misfits} of {census.rows} {_rows_named(best)[1]}"
         told = f"identified in part: {what} is {best.scheme} in {share}"
-        return Answer(result.match is not None, told, _damage(best, census, names))
+        return Answer(result.match is not None, told, _damage(best, census, paths))
     models = f", as in {', '.join(best.models)}" if best.models and best.multiplied == 1 else ""
     params = "".join(
         f", {name} {_value_text(best, name)}"
@@ -313,10 +324,10 @@ def _answer(result: Identification, names: list[str]) -> Answer:
 
 
 def _text(
-    console: Console, result: Identification, names: list[str], *, verbose: bool = False
+    console: Console, result: Identification, paths: list[str], *, verbose: bool = False
 ) -> str:
     page, best = console.typesetter, result.match or result.nearest
-    first = [_answer(result, names).text(page)]
+    first = [_answer(result, paths).text(page)]
     shown, details, notes = [*result.candidates], "", ""
     if best is not None:
         census = best.census
@@ -324,7 +335,7 @@ def _text(
         if best.commands:
             first += [f"next: {_same_again(best, census, result.shape)}"]
             first += map(console.command_text, best.commands)
-        properties = _properties(best, census, result, names, verbose=verbose)
+        properties = _properties(best, census, result, paths, verbose=verbose)
         details = page.table(["detail", "value"], [[*each] for each in properties if each[1]])
         told = (*result.notes, *best.notes)
         notes = "\n".join(page.paragraph(f"note: {note}", hanging=2) for note in told)
@@ -358,14 +369,14 @@ def _unknown(result: Identification) -> str:
     )
 
 
-def _damage(best: Candidate, census: Census, names: list[str]) -> str:
+def _damage(best: Candidate, census: Census, paths: list[str]) -> str:
     """Return which rows do not fit, and the largest difference."""
     row, rows = _rows_named(best)
     do = f"{row} does" if census.misfits == 1 else f"{rows} do"
     more = " and more" if census.misfit_rows.size < census.misfits else ""
     return (
         f"{census.misfits} {do} not fit: {_shortened(_misfit_rows(census), 200)}{more}; the "
-        f"largest difference is {_number_text(best.residual)}, at {_place(census, names)}"
+        f"largest difference is {_number_text(best.residual)}, at {_place(census, paths)}"
     )
 
 
@@ -375,7 +386,7 @@ def _rows_named(best: Candidate) -> tuple[str, str]:
     return one, "frequencies" if one == "frequency" else f"{one}s"
 
 
-def _place(census: Census, names: list[str]) -> str:
+def _place(census: Census, paths: list[str]) -> str:
     """Return the place and value of the largest difference, and the expected value."""
     from posenc_cli.rotary.verdict import distinct_digits
 
@@ -384,7 +395,7 @@ def _place(census: Census, names: list[str]) -> str:
     index = _index(census, largest.at)
     axes = {1: ("value",), 2: ("row", "column"), 3: ("head", "query", "key")}[len(index)]
     place = ", ".join(map("{} {}".format, axes, index))
-    file = f" of {names[largest.file]}" if len(names) > 1 else ""
+    file = f" of {quoted_name(paths[largest.file])}" if len(paths) > 1 else ""
     value, expected = distinct_digits(largest.value, largest.expected)
     return f"{place}{file}: {value}, expected {expected}"
 
@@ -408,7 +419,7 @@ def _same_again(best: Candidate, census: Census, shape: tuple[int, ...]) -> str:
 
 
 def _properties(
-    best: Candidate, census: Census, result: Identification, names: list[str], *, verbose: bool
+    best: Candidate, census: Census, result: Identification, paths: list[str], *, verbose: bool
 ) -> list[tuple[str, str]]:
     """Return the properties of the array in the order of the report; empty text if unknown."""
     tables, factor = " and ".join(_tables(best)), best.attention_factor
@@ -434,7 +445,7 @@ def _properties(
         ("number format", stored),
         ("arithmetic", _arithmetic_text(best, census)),
         ("residual", f"{_number_text(best.residual)} (all {_compared(best)} compared)"),
-        ("largest error", _place(census, names) if best.fits and census.largest else ""),
+        ("largest error", _place(census, paths) if best.fits and census.largest else ""),
         (equal if best.multiplied == 1 else "a multiple of model", ", ".join(best.models)),
         (
             "fits model" if best.arithmetic else "buckets as in",

@@ -65,8 +65,8 @@ def order_check(
     runs one attention layer (float64, seeded weights) on the tokens in several orders. It measures
     how much the outputs change, and how much the scores change if all positions shift. Without a
     scheme, posenc tests all schemes. The status is 1 if an encoding does not behave as its
-    scheme declares. --plot and --out draw the scores of each encoding, and the scores without
-    positions.
+    scheme declares. --plot and --out draw the scores of each encoding in both orders. For a single
+    encoding, they also draw the scores without positions.
 
     Examples:
       posenc order-check

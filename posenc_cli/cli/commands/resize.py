@@ -64,7 +64,7 @@ def resize(
         option(
             "--grid",
             metavar="AxB:CxD",
-            help="resize a grid of A×B (rows×columns) to C×D",
+            help="instead of --len: resize a grid of A×B (rows×columns) to C×D",
             parse=_grids,
         ),
     ] = None,

@@ -64,7 +64,7 @@ class SubjectOptions(OptionGroup):
         option(
             "--rotated",
             metavar="X Y",
-            help="check vectors before and after the rotation, (L, d) each",
+            help="check vectors before and after the encoding, (L, d) each",
         ),
     ] = None
     impl: Annotated[

@@ -31,7 +31,7 @@ def rotation(
         option(
             "--pairs",
             metavar="SPEC",
-            help="dimension pairs to draw: 0,1,8 or 0:4 [default: three pairs that visibly rotate]",
+            help="dimension pairs to draw: 0,1,8 or 0:4 [default: three pairs]",
             parse=_pairs,
         ),
     ] = None,

@@ -37,7 +37,7 @@ _WIDEST_NUMBER = "−1.234e−05"
 """A placeholder for the labels of a color scale until they are known."""
 _SCALE_WIDTH = 0.05
 """The largest share of the maps' width for a shared scale."""
-_LABEL_GAP_DOWN, _LABEL_GAP_ACROSS, _LABEL_GAP_ON_SCALE = 2.6, 1.2, 2.4
+_LABEL_GAP_DOWN, LABEL_GAP_ACROSS, _LABEL_GAP_ON_SCALE = 2.6, 1.2, 2.4
 """Least distance of labels in lines of text: between rows, between columns, and on a scale."""
 _LABEL_GAP_OF_WORDS = 0.9
 """Lines between two row words: none can be inferred from its neighbours, so all are needed."""
@@ -181,7 +181,7 @@ def draw_map(
         )
         points = shown.columns[band.start : band.stop]
         longest = max(style.text_width(name, TICK_SIZE) for name in map(number, longest_of(points)))
-        most = max(1, int(count * across / (longest + _LABEL_GAP_ACROSS * style.line)))
+        most = max(1, int(count * across / (longest + LABEL_GAP_ACROSS * style.line)))
         column_ticks += [(start + (i + 0.5) * across, name) for i, name in ticks(points, most)]
     least_distance = _LABEL_GAP_OF_WORDS if isinstance(shown.rows[0], str) else _LABEL_GAP_DOWN
     row_ticks = ticks(shown.rows, max(2, int(height / (least_distance * style.line))))

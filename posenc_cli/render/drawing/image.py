@@ -25,6 +25,7 @@ from posenc_cli.analysis.sampling import spread
 from posenc_cli.errors import printable_text
 from posenc_cli.records import replace
 from posenc_cli.render.drawing.axes import (
+    LABEL_GAP_ACROSS,
     add_scale,
     draw_curves,
     draw_lines,
@@ -56,6 +57,7 @@ from posenc_cli.render.figure import (
 from posenc_cli.render.style import (
     HEAD_SIZE,
     NOTE_SIZE,
+    TICK_SIZE,
     TITLE_SIZE,
     Style,
     color_map,
@@ -321,8 +323,7 @@ class Drawing:
         """
         style, line = self.style, self.style.line
         heatmaps = heatmaps_of(panels)
-        titles = [heatmap.title for heatmap in heatmaps]
-        least = self._least_map(titles, square=heatmaps[0].square)
+        least = self._least_map(heatmaps)
         chosen, grid = self._grid(heatmaps, least, panels.across)
         axes = self.page.add_subplot()
         label_axes(axes, chosen[0])
@@ -372,17 +373,32 @@ class Drawing:
             text = self.style.wrapped_text(title, max(width, least), most=most, size=HEAD_SIZE)
             written.set_text(text)
 
-    def _least_map(self, titles: Sequence[str], *, square: bool) -> Size:
-        """Return the least size of many maps, with titles on one line if all maps then fit."""
+    def _least_map(self, heatmaps: Sequence[Heatmap]) -> Size:
+        """Return the least size of many maps, with titles on one line if all maps then fit.
+
+        A map of few words, such as tokens, has room for all of them if all maps then fit on a page
+        that may be higher.
+        """
         style, line = self.style, self.style.line
+        titles, points = [heatmap.title for heatmap in heatmaps], heatmaps[0].columns.points
         longest = max([word for title in titles for word in title.split()], key=len, default="")
-        for lines, texts in ((1, titles), (2, [longest])):
-            widest = max(style.text_width(name, HEAD_SIZE) for name in texts)
+        width, height = self._room
+        words = [point for point in points if isinstance(point, str)]
+        word = max((style.text_width(word, TICK_SIZE) for word in words), default=0.0)
+        # A tenth more, because the margins of the page are only an estimate.
+        below = 1.1 * len(words) * (word + LABEL_GAP_ACROSS * line)
+        choices = [
+            (2, [longest], below, height + self._highest - self.height),
+            (1, titles, 0.0, height),
+            (1 + (longest not in titles), [longest], 0.0, height),
+        ]
+        for lines, texts, labels, room in choices if words else choices[1:]:
+            widest = max(labels, *(style.text_width(name, HEAD_SIZE) for name in texts))
             least = max(_LEAST_MAP * line, min(widest, 3 * _LEAST_MAP * line))
-            side = least if square else _LEAST_MAP * line
+            side = least if heatmaps[0].square else _LEAST_MAP * line
             size = least + _GAP * line, side + (_HEAD + lines - 1) * line
-            rows, columns = grid_of(len(titles), self._room, size, aspect=1)
-            if rows * columns >= len(titles) or longest in titles:
+            rows, columns = grid_of(len(titles), (width, room), size, aspect=1)
+            if rows * columns >= len(titles):
                 break
         return size
 
@@ -537,8 +553,7 @@ class Drawing:
 
         A height that is not fixed grows if all figures then fit.
         """
-        room = self._room
-        most = self.height if self.style.fixed[1] else _MOST_GROWTH * self.height
+        room, most = self._room, self._highest
         grid = partial(grid_of, len(figures), least=least, aspect=1, multiple=multiple)
         rows, columns = grid(room, filled=filled)
         if columns % multiple:  # keep a group in one row of a higher page
@@ -549,6 +564,11 @@ class Drawing:
             rows = needed
             self._set_size(self.width, max(higher, self.height))
         return [figures[i] for i in spread(len(figures), rows * columns)], (rows, columns)
+
+    @property
+    def _highest(self) -> float:
+        """The height that the page may reach."""
+        return self.height if self.style.fixed[1] else _MOST_GROWTH * self.height
 
     @property
     def _room(self) -> Size:
