@@ -50,9 +50,10 @@ from posenc_cli.inference.frequency_rules import (
     has_amplitude,
 )
 from posenc_cli.inference.tolerance import Tolerance, unit
+from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 from posenc_cli.rotary.findings import Survey, sample_of
-from posenc_cli.rotary.subject import Subject, fits, of_width
+from posenc_cli.rotary.subject import Subject, fits, of_width, table_subject
 from posenc_cli.rotary.verdict import (
     MOST,
     Examination,
@@ -67,6 +68,9 @@ if TYPE_CHECKING:
     from posenc_cli.calls.function_trial import Irregularity
     from posenc_cli.inference.reference import Reference, Sample
     from posenc_cli.inference.turning import SubjectBlock
+
+_MOST_ENTRIES = 1 << 24
+"""Entries of a table held at once, 256 MiB: 131072 positions of a head with 256 dimensions."""
 
 _CHECK_WIDTH = "check the head dim and the partial rotary factor"
 """Evidence for a width that nothing explains."""
@@ -377,6 +381,9 @@ def _width_cause(subject: Subject, reference: Reference) -> Explanation:
     own, far_wider = subject.own, subject.far_wider(reference)
     if subject.is_tables and not far_wider and not any(each.turned.any() for each in own.blocks()):
         return _NEVER_WRITTEN
+    transposed = _transposed_cause(subject, reference)
+    if transposed is not None:
+        return transposed
     evidence = _CHECK_WIDTH
     given, right = subject.frequencies, reference.frequencies
     if given is not None and any(
@@ -389,3 +396,28 @@ def _width_cause(subject: Subject, reference: Reference) -> Explanation:
     if own.pairing is not None and own.pairing.first[0]:
         evidence += f"; paired dimensions are {own.pairing.text}"
     return Explanation(Cause.ROTARY_DIM, subject.mismatch or "", evidence)
+
+
+def _transposed_cause(subject: Subject, reference: Reference) -> Explanation | None:
+    """Return the cause of tables that are right after a transposition, or None."""
+    rows, columns = subject.own.places.count, subject.own.pairs
+    paired = subject.own.pairing is not None or reference.coordinates is not None
+    fitting = rows in (reference.pairs, 2 * reference.pairs) and rows * columns <= _MOST_ENTRIES
+    if not subject.is_tables or paired or not fitting:
+        return None
+    table = subject.own.read(slice(0, rows)).turned.T  # (positions, pairs or columns)
+    positions = Positions.contiguous(0, columns)
+    right = table_subject(table.real, table.imag, subject.dtype, reference, positions)
+    if right.as_reference is None:
+        return None
+    residual = _suspect(examine(right, reference, "auto")).residual(Defect())
+    if not residual.whole:
+        return None
+    of = "pairs" if rows == reference.pairs else "dimensions"
+    cause = Explanation(
+        Cause.LAYOUT,
+        f"the tables are transposed: rows are {of}, columns are positions",
+        f"the shape is {rows}×{columns}; transposed to {columns}×{rows}, every value is right",
+        "transposed",
+    )
+    return with_residual(cause, residual)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.files.reading import Loaded
 from posenc_cli.inference.tolerance import real_format, unit
 from posenc_cli.inference.turning import PositionRows
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES, DType
@@ -25,7 +26,6 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.files.reading import Loaded
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, Reals
 
 _TEXT_VALUES = 2000
@@ -89,6 +89,11 @@ class Evidence(Record):
         values = _format(sample, stored, text=text)
         quantum = _quantum(sample, stored, values if text else None)
         return cls(arrays, stored, values, quantum=quantum, text=text)
+
+    @classmethod
+    def of_arrays(cls, *arrays: NumberArray, dtype: str | None = None) -> Evidence:
+        """Return the evidence of arrays in memory; ``dtype`` is the format they were stored in."""
+        return cls.of([Loaded(array, dtype or str(array.dtype), "") for array in arrays])
 
     @cached_property
     def rounding(self) -> float:

@@ -119,7 +119,7 @@ def fit_on_axes(coordinates: Integers, factors: ComplexRows, *, growth: float = 
     values = _usable_factors(factors)
     tried = [fit(axis, factors, growth=growth) for axis in coordinates.T]
     missed = [
-        _largest_errors(rotations, along, values)
+        np.abs(values - rotations.at(along)).max(axis=0)
         for rotations, along in zip(tried, coordinates.T, strict=True)
     ]
     nearest = np.argmin(missed, axis=0)  # (pairs,)

@@ -173,6 +173,20 @@ def test_columns_that_do_not_rotate_say_no_layout():
     assert [cause.cause for cause in causes] == ["unknown"]
 
 
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize("rows", [15, 700])
+@pytest.mark.parametrize("twice", [False, True])
+def test_tables_that_are_transposed_are_told_so_and_held_against_every_cell(rows, twice):
+    cos, sin = (np.tile(part, (1, 1 + twice)).T for part in tables_at(np.arange(rows)))
+    (first,) = causes_of(cos, sin)
+    assert first.cause == "layout"
+    of = "dimensions" if twice else "pairs"
+    assert first.message.startswith(f"the tables are transposed: rows are {of}")
+    spoiled = cos.copy()
+    spoiled[3, rows // 2] += 0.01
+    assert not any("transposed" in why.message for why in causes_of(spoiled, sin))
+
+
 def test_of_several_explanations_the_one_with_fewest_bugs_comes_first():
     positions = np.arange(96)
     frequencies = (10_000.0 ** -(np.arange(16) / 16)).astype(np.float16)
