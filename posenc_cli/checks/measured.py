@@ -14,7 +14,7 @@ import numpy as np
 from posenc_cli.checks.expected import Change, Expected, blocks_of
 from posenc_cli.formulas.inverse import snap
 from posenc_cli.inference.fitting import unwrapped
-from posenc_cli.inference.position_maps import position_rule
+from posenc_cli.inference.position_maps import simplest_map
 from posenc_cli.numerics.halves import COARSE, round_to_half
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
@@ -137,7 +137,7 @@ def position_changes(e: Expected) -> Iterator[Change]:
         return
     yield from _evenly_spaced(expected, found, row, e.parts)
     order = np.argsort(expected, kind="stable")
-    rule = position_rule(expected[order], found[order]) if complete else None
+    rule = simplest_map(expected[order], found[order]) if complete else None
     if rule is not None:
         yield moved_positions(rule.message, rule.at, e.parts)
 

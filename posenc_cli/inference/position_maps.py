@@ -99,7 +99,7 @@ def position_maps(sample: Sample) -> Iterator[PositionMap]:
     order = np.argsort(sample.positions[shown], kind="stable")
     positions, read = sample.positions[shown][order], read[shown][order]
     if (positions >= 0).all() and read.any():  # rows that are all at 0 are not rotated
-        rule = position_rule(positions, read)
+        rule = simplest_map(positions, read)
         yield from () if rule is None else (rule,)
 
 
@@ -186,7 +186,7 @@ def _map_of(name: str, *, begin: float = 0, **given: Any) -> PositionMap:
     return PositionMap(message.format(**numbers, **texts), lambda p: at(p, **numbers))
 
 
-def position_rule(positions: NumberArray, read: NumberArray) -> PositionMap | None:
+def simplest_map(positions: NumberArray, read: NumberArray) -> PositionMap | None:
     """Return the simplest rule by which increasing positions (n,) are treated as those of ``read``.
 
     None if there is none, or if all are shifted by one number.

@@ -46,14 +46,11 @@ if TYPE_CHECKING:
 
     from posenc_cli.inference.codes import FindingName
     from posenc_cli.inference.turning import Progress, SubjectBlock, SubjectRotation
-    from posenc_cli.numerics.arrays import Complexes, ComplexRows, Integers, RealRows, Reals
+    from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
 
-    _MapParts = tuple[ComplexRows, ComplexRows | None]
-    """The parts of a map at some positions: of x, and of x̄ (None: 0)."""
-
-    _PairParts = tuple[Complexes, Complexes | int]
-    """The parts of a map for one pair."""
+    _MapParts = tuple[ComplexRows, ComplexRows | int]
+    """The parts of a map at some positions: of x, and of x̄ (0 if it has none)."""
 
 CURVE_POINTS = 120
 """Largest number of points of the error by position: more than a terminal has columns."""
@@ -375,37 +372,43 @@ def consistency(
         sample.positions, main, reference, coarse=coarse, growth=growth, tolerance=tolerance
     )
     rates = _tolerance_frequencies(rotations, reference)
-    factors_at = _factors_of(rotations, reference)
     other = None
     if mirrored is not None:
-        minor = factors if mirrors else mirrored
-        rest = minor * factors_at(sample.positions).conj()
+        units = _factors_of(rotations, reference, slice(None))(sample.positions)
+        rest = (factors if mirrors else mirrored) * units.conj()
         other = np.where(np.isfinite(rest), rest, 0).mean(axis=0)  # (pairs,)
     worst, longest = WorstDeviation(), 0.0
 
-    def parts(block: SubjectBlock) -> tuple[_MapParts, _MapParts]:
-        """Return the main and other parts of a block, and those of the rotations."""
-        major, minor = without_growth(block, reference), block.mirrored
-        if mirrors and minor is not None:
-            major, minor = minor, major
-        units = factors_at(block.positions)
-        fitted_minor = None if other is None else units * other
-        return (major, minor), (units * rotations.amplitudes, fitted_minor)
+    def parts_of(pairs: slice) -> Callable[[SubjectBlock], tuple[_MapParts, _MapParts]]:
+        """Return a function of a block: the main and other parts of pairs, and the fitted ones."""
+        units_at = _factors_of(rotations, reference, pairs)
 
+        def parts(block: SubjectBlock) -> tuple[_MapParts, _MapParts]:
+            major, minor = without_growth(block, reference), block.mirrored
+            if mirrors and minor is not None:
+                major, minor = minor, major
+            units = units_at(block.positions)
+            fitted_minor = 0 if other is None else units * other[pairs]
+            own = major[:, pairs], 0 if minor is None else minor[:, pairs]
+            return own, (units * rotations.amplitudes[pairs], fitted_minor)
+
+        return parts
+
+    every_part = parts_of(slice(None))
     with np.errstate(invalid="ignore", over="ignore"):
         for block in rotation.blocks(progress):
-            (major, minor_part), (fitted_major, fitted_minor) = parts(block)
+            (major, minor), (fitted_major, fitted_minor) = every_part(block)
             rest_norm = 0.0 if block.rest is None else block.rest[:, None]
-            sizes = np.abs(major) + (0 if minor_part is None else np.abs(minor_part))  # (n, pairs)
+            sizes = np.abs(major) + np.abs(minor)  # (n, pairs)
             longest = max(longest, float((sizes + rest_norm).max()))
             missed = np.abs(major - fitted_major) + rest_norm  # (n, pairs)
-            if minor_part is not None:
-                missed = missed + np.abs(minor_part - (0 if fitted_minor is None else fitted_minor))
+            missed += np.abs(minor - fitted_minor)
             if block.seen is not None:
                 missed = np.where(block.seen, missed, 0.0)
             followed = reference.angle_positions(block.positions, rotations.axes)
             worst.update(block.positions, missed, tolerance.cells(followed, rates))
-    partner = _worst_partner(rotation, parts, worst) if worst.ratio > 1 else None
+    part = parts_of(slice(worst.pair, worst.pair + 1))
+    partner = _worst_partner(rotation, part, worst) if worst.ratio > 1 else None
     stretch = float(np.abs(rotations.amplitudes).max())
     if other is not None:
         stretch += float(np.abs(other).max())
@@ -417,32 +420,22 @@ def _worst_partner(
     parts: Callable[[SubjectBlock], tuple[_MapParts, _MapParts]],
     worst: WorstDeviation,
 ) -> Partner | None:
-    """Return the n, perhaps m itself, whose score with the worst position m is most wrong."""
+    """Return the n, perhaps m itself, whose score with the worst position m is most wrong.
 
-    def column(parts_of_map: _MapParts) -> _PairParts:
-        major, minor = parts_of_map
-        return major[:, worst.pair], 0 if minor is None else minor[:, worst.pair]
-
-    def read(block: SubjectBlock) -> tuple[_PairParts, _PairParts]:
-        of_block, right = parts(block)
-        return column(of_block), column(right)
-
+    ``parts`` returns the parts of the worst pair alone.
+    """
     at_worst = rotation.read(np.array([worst.row], np.int64))
-    of_worst, right_of_worst = read(at_worst)
+    of_worst, right_of_worst = parts(at_worst)
     known = at_worst.rest is None
     best: tuple[float, int] | None = None
     with np.errstate(invalid="ignore", over="ignore"):
         for block in rotation.blocks():
             known = known and block.rest is None
-            of_block, right = read(block)
-            changes = sum(
-                np.abs(a - b)
-                for a, b in zip(
-                    _score_parts(of_worst, of_block),
-                    _score_parts(right_of_worst, right),
-                    strict=True,
-                )
+            of_block, right = parts(block)
+            differences = zip(
+                _score_parts(of_worst, of_block), _score_parts(right_of_worst, right), strict=True
             )
+            changes = np.hstack([np.abs(a - b) for a, b in differences]).sum(axis=1)  # (n,)
             if block.seen is not None:
                 changes = np.where(block.seen[:, worst.pair], changes, -1.0)
             changes = np.where(np.isfinite(changes), changes, -1.0)
@@ -452,7 +445,7 @@ def _worst_partner(
     return None if best is None else Partner(best[1], best[0] if known else None)
 
 
-def _score_parts(left: _PairParts, right: _PairParts) -> tuple[Complexes, Complexes]:
+def _score_parts(left: _MapParts, right: _MapParts) -> tuple[ComplexRows, ComplexRows]:
     """Return the two parts of A_mᵀ A_n within a dimension pair: of x, and of x̄.
 
     With A x = z·x + w·x̄, the transpose is z̄·x + w·x̄. The sum of their magnitudes is the norm. It
@@ -568,9 +561,11 @@ def _largest_errors(
     return np.asarray(np.where(np.isfinite(missed), missed, np.inf).max(axis=0))
 
 
-def _factors_of(rotations: Rotations, reference: Reference) -> Callable[[Integers], ComplexRows]:
+def _factors_of(
+    rotations: Rotations, reference: Reference, pairs: slice
+) -> Callable[[Integers], ComplexRows]:
     """Return the function of factors exp(i·p·ω) of fitted rotations, exact at any position."""
     along = reference.coordinates
-    if along is not None and rotations.axes is not None:
-        along = replace(along, axes=rotations.axes)
-    return RotationFactors.of(rotations.frequencies, reference.engine, along).at
+    if along is not None:
+        along = replace(along, axes=(rotations.axes or along.axes)[pairs])
+    return RotationFactors.of(rotations.frequencies[pairs], reference.engine, along).at

@@ -487,6 +487,6 @@ def _outcome(
     if margin <= 1:
         if complete and np.array_equal(wrong.values, y):
             return replace(made, reason="it changes no value at any existing position"), None
-        reason = f"no value differs by more than {margin:.2g} of the tolerance"
+        reason = f"the largest difference is {margin:.2g} times the tolerance"
         return replace(made, detected=False, margin=margin, reason=reason), None
     return replace(made, detected=True, margin=margin), wrong
