@@ -480,10 +480,11 @@ def with_alternatives(causes: list[Explanation], others: list[Explanation]) -> l
 
 
 class RotaryBug(Record):
-    """A defect to try, and its explanation."""
+    """A defect to try, its explanation, and its residual if that is known."""
 
     defect: Defect
     explanation: Explanation | None = None
+    residual: Residual | None = None
 
 
 def confirmed_causes(
@@ -500,7 +501,7 @@ def confirmed_causes(
     for bug in bugs:
         if not all(bug.defect.explained(part).all() for part in (few, sample)):
             continue
-        residual = suspect.residual(bug.defect)
+        residual = bug.residual or suspect.residual(bug.defect)
         if residual.whole:
             causes = [with_residual(bug.explanation, residual)] if bug.explanation else None
             found.append(causes or list(defect_causes(bug.defect, suspect, residual)))

@@ -32,7 +32,7 @@ from posenc_cli.formulas.context_extension.scaled import dynamic_base, rope_dyna
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.codes import Cause
 from posenc_cli.inference.frequency_rules import Alternative
-from posenc_cli.inference.position_maps import PositionMap, shown_positions
+from posenc_cli.inference.position_maps import PositionMap, shown_positions, whole_positions
 from posenc_cli.inference.tolerance import HALF_RULES, SINGLE_FUNCTIONS, Tolerance, unit
 from posenc_cli.inference.trial import repeated_columns
 from posenc_cli.inference.turning import LAYOUTS, SubjectBlock
@@ -99,11 +99,13 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     if shown_positions(suspect.sample)[1].mean() < ENOUGH:
         return
     last = int(np.abs(suspect.sample.positions).max())
-    pieces = []
+    pieces, residuals = [], []
     for piece in suspect.pieces():
-        pieces.append((piece.positions, _used_positions(piece, last)))
-        if (pieces[-1][1] < 0).any():
+        used, errors, explained = _used_positions(piece, last)
+        if (used < 0).any():
             return  # positions are not negative
+        pieces.append((piece.positions, used))
+        residuals.append(Residual.of(piece.positions, errors, explained))
     own, read = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
     moved = own[own != read]
     if not moved.size:
@@ -114,17 +116,21 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
         f"{moved[0]}"
     )
     lookup = PositionMap(message, lambda p: read[order[np.searchsorted(own, p, sorter=order)]])
-    yield RotaryBug(Defect(moved=lookup))
+    yield RotaryBug(Defect(moved=lookup), residual=Residual.joined(residuals))
 
 
-def _used_positions(piece: Sample, last: int) -> Integers:
-    """Return the positions up to ``last`` as which rows are rotated; -1 for wrong rows of none."""
+def _used_positions(piece: Sample, last: int) -> tuple[Integers, RealRows, Flags]:
+    """Return the positions up to ``last`` as which rows are rotated; -1 for wrong rows of none.
+
+    Also return the error of each entry, and which entries are explained.
+    """
     used = piece.positions.copy()
-    wrong = np.flatnonzero(~Defect().explained(piece).all(axis=1))
+    errors, explained = Defect().errors(piece)
+    wrong = np.flatnonzero(~explained.all(axis=1))
     if wrong.size:
-        read, explained = shown_positions(piece.rows(wrong), last)
-        used[wrong] = np.where(explained.all(axis=1), read, -1)
-    return used
+        read, shown, errors[wrong] = whole_positions(piece.rows(wrong), last)
+        used[wrong], explained[wrong] = np.where(shown, read, -1), shown[:, None]
+    return used, errors, explained
 
 
 def unknown_cause(suspect: Suspect) -> Explanation:

@@ -13,19 +13,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.inference.fitting import phasors, unwrapped
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from posenc_cli.inference.reference import Sample
-    from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, Reals
+    from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, RealRows, Reals
 
 _READABLE = 0.9
 """Least share of a sample's rows that must show a position, before a rule for all rows is tried."""
 
 _MOST_TURNS = 32
 """Limit on full rotations of the lowest-frequency pair that are tried, in each direction."""
+
+_FEW_PAIRS = 4
+"""Pairs of the highest frequencies that are compared first; a wrong number of rotations rarely
+agrees with them."""
 
 
 class PositionMap(Record):
@@ -46,33 +50,66 @@ def _rotated_pairs(sample: Sample) -> Integers:
     return rotated[np.argsort(right[rotated], kind="stable")]
 
 
-def _explained(sample: Sample, coordinates: Reals | Integers) -> tuple[Integers, Flags]:
-    """Return the positions nearest to coordinates of rows, and the entries that they explain."""
-    read = np.asarray(np.round(coordinates), np.int64)
-    right = sample.reference.frequencies
+def _errors(
+    sample: Sample, read: Integers, pairs: Integers | slice = slice(None)
+) -> tuple[RealRows, Flags]:
+    """Return the errors of rows if they are rotated as positions, and which are within tolerance.
+
+    ``pairs`` are the pairs to compare. Shape of each: (n, pairs).
+    """
+    if not isinstance(pairs, slice):
+        stray = sample.stray if sample.stray.shape[1] == 1 else sample.stray[:, pairs]
+        factors, seen = sample.factors[:, pairs], sample.seen[:, pairs]
+        sample = replace(sample, factors=factors, seen=seen, stray=stray)
+    right = sample.reference.frequencies[pairs]
     predicted = sample.amplitude * phasors(np.multiply.outer(read.astype(np.float64), right))
     farther = np.maximum(np.abs(sample.positions), np.abs(read)).astype(np.float64)
-    return read, sample.compare(predicted, right, farther)[1]
+    return sample.compare(predicted, right, farther)
 
 
-def shown_positions(sample: Sample, last: int = 0) -> tuple[Integers, Flags]:
-    """Return the positions that the rows (P,) show, and the entries that these positions explain.
+def _nearest_positions(sample: Sample, turn: int = 0) -> Integers:
+    return np.asarray(np.round(read_coordinates(sample, turn)), np.int64)
+
+
+def whole_positions(sample: Sample, last: int = 0) -> tuple[Integers, Flags, RealRows]:
+    """Return the position that explains every entry of each row, if there is one, and its errors.
 
     The lowest-frequency pair allows several positions: the one nearest to 0 is chosen, no farther
-    than ``last`` or the sample's own positions.
+    than ``last`` or the sample's own positions. Shape: (n,), (n,) says if there is one, (n, pairs).
     """
-    slowest = sample.reference.frequencies[_rotated_pairs(sample)[:1]].sum()  # 0 if none
+    rotated = _rotated_pairs(sample)
+    slowest = sample.reference.frequencies[rotated[:1]].sum()  # 0 if none
     farthest = np.abs(sample.positions).max(initial=last) * slowest
     turns = min(math.ceil(farthest / (2 * math.pi)), _MOST_TURNS)
-    read, explained = _explained(sample, read_coordinates(sample))
-    for turn in (*range(1, turns + 1), *range(-1, -turns - 1, -1)):
-        left = np.flatnonzero(~explained.all(axis=1))
+    read, errors = np.zeros_like(sample.positions), np.zeros(sample.factors.shape)
+    shown = np.zeros(read.size, bool)
+    for turn in (*range(turns + 1), *range(-1, -turns - 1, -1)):
+        left = np.flatnonzero(~shown)
         if not left.size:
             break
         rest = sample.rows(left)
-        other, by_other = _explained(rest, read_coordinates(rest, turn))
-        better = by_other.all(axis=1)
-        read[left[better]], explained[left[better]] = other[better], True
+        nearest = _nearest_positions(rest, turn)
+        likely = np.flatnonzero(_errors(rest, nearest, rotated[-_FEW_PAIRS:])[1].all(axis=1))
+        if not likely.size:
+            continue
+        missed, explained = _errors(rest.rows(likely), nearest[likely])
+        whole = explained.all(axis=1)
+        rows = left[likely[whole]]
+        read[rows], errors[rows], shown[rows] = nearest[likely[whole]], missed[whole], True
+    return read, shown, errors
+
+
+def shown_positions(sample: Sample) -> tuple[Integers, Flags]:
+    """Return the positions that the rows (n,) show, and the entries that these positions explain.
+
+    A row that no position explains as a whole gets the one nearest to its coordinates.
+    """
+    read = _nearest_positions(sample)
+    explained = _errors(sample, read)[1]
+    left = np.flatnonzero(~explained.all(axis=1))
+    if left.size:
+        others, shown, _ = whole_positions(sample.rows(left))
+        read[left[shown]], explained[left[shown]] = others[shown], True
     return read, explained
 
 
@@ -108,7 +145,7 @@ def _maps_from_first_wrong_row(sample: Sample) -> Iterator[PositionMap]:
 
     Without low-frequency pairs, rows show their positions only modulo a wavelength.
     """
-    right = _explained(sample, sample.positions)[1].all(axis=1)  # (n,)
+    right = _errors(sample, sample.positions)[1].all(axis=1)  # (n,)
     row = int(np.argmin(right))
     first = int(sample.positions[row])
     shown = not right.all() and row > 0 and first > 1 and (sample.positions >= 0).all()

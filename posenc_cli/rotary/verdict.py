@@ -24,7 +24,7 @@ from posenc_cli.rotary.findings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import PositionRows, Progress
@@ -109,7 +109,11 @@ class Residual(Record):
     @classmethod
     def measure(cls, pieces: Iterable[tuple[Integers, RealRows, Flags]]) -> Residual:
         """Return the residual of several blocks together; each is the arguments of :meth:`of`."""
-        parts = [cls.of(*piece) for piece in pieces]
+        return cls.joined([cls.of(*piece) for piece in pieces])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Residual]) -> Residual:
+        """Return the residual of blocks from those of each."""
         return cls(
             sum(part.count for part in parts),
             sum(part.of_entries for part in parts),

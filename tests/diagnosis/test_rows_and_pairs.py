@@ -8,7 +8,7 @@ import pytest
 
 from posenc_cli.diagnosis import rows_and_pairs
 from posenc_cli.diagnosis.diagnose import diagnose
-from posenc_cli.inference.position_maps import shown_positions
+from posenc_cli.inference.position_maps import whole_positions
 from tests.checks import rope
 from tests.diagnosis.textbook import ladder, to
 
@@ -231,10 +231,10 @@ def test_positions_are_read_only_in_rows_that_differ(monkeypatch):
     read = []
     monkeypatch.setattr(
         rows_and_pairs,
-        "shown_positions",
-        lambda sample, *last: read.append(len(sample.positions)) or shown_positions(sample, *last),
+        "whole_positions",
+        lambda sample, last: read.append(len(sample.positions)) or whole_positions(sample, last),
     )
     values = EXACT.copy()
     values[77, 5] += 1e-3
     assert {str(found.cause) for found in causes_of(values)} == {"unknown"}
-    assert read[1:] == [1]  # after the sample; before: all rows, at every turn
+    assert read == [1]  # before: all rows, at every turn
