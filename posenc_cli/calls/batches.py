@@ -67,6 +67,10 @@ _LISTED = 3
 
 _BATCH = "several sequences or heads in one call"
 
+_SEVERAL_ROWS = "several rows in one call"
+
+_EQUAL_HEADS = "it supports only equal numbers of q and k heads"
+
 _UNSUPPORTED = "results differ from single calls: this axis order is not supported"
 
 _MOST_VALUES = 1 << 24
@@ -93,8 +97,9 @@ class BatchResult(Record):
     def rotates(self) -> bool:
         """Whether all rotated dimensions are right."""
         rotated = (self.alone != self.x).any(axis=(0, 1, 2))
-        left = np.where(rotated, self.values, self.alone)
-        return bool(rotated.any()) and not vectors_differ(left, self.alone)
+        return bool(rotated.any()) and not vectors_differ(
+            np.where(rotated, self.values, self.alone), self.alone
+        )
 
     @property
     def _call(self) -> MadeCall:
@@ -196,8 +201,7 @@ class BatchCall:
         rotated = [part for part in self.parts if (part.alone != part.x).any()]
         if self.rotates or not all(part.wrong.all() for part in rotated):
             return True
-        reference = self._function.process.reference
-        return all(part.follows_places(reference) for part in self.wrong)
+        return all(part.follows_places(self._function.process.reference) for part in self.wrong)
 
     @property
     def advances(self) -> bool:
@@ -263,8 +267,9 @@ class BatchCall:
         if not self.wrong:
             return None
         finding, cause = self.finding
-        evidence = f"called with {text}: results for {self.where} differ from single calls"
-        return Irregularity(cause, finding, evidence)
+        return Irregularity(
+            cause, finding, f"called with {text}: results for {self.where} differ from single calls"
+        )
 
     def _rotated_alone(self, which: int, x: NumberArray, places: Integers) -> NumberArray:
         """Return the results for vectors (k, n, d) at positions (k, n), one sequence at a time.
@@ -315,6 +320,7 @@ def try_batches(tried: Tried) -> None:
     if not (grid or tried.takes_batches):
         calls.skip(_BATCH, untested=[_BATCH])
         return
+    calls.untested += [_SEVERAL_ROWS] * function.form.one_row
     for candidate in arrangements(function.form):
         arrangement = replace(candidate, rows=context) if grid else candidate  # all rows of a grid
         if arrangement.values > _MOST_VALUES:
@@ -326,8 +332,8 @@ def try_batches(tried: Tried) -> None:
         except InvalidInput as error:
             function.revive()
             failed[arrangement] = error
-            ends = isinstance(error, Crash) or _is_dropped(arrangement, error)
-            if ends and _one_is_right(tried, arrangement):
+            lost = isinstance(error, Crash) or _is_dropped(arrangement, error)
+            if lost and _one_is_right(tried, arrangement):
                 calls.crash(arrangement.text, error)
             continue
         if _is_supported(tried, arrangement, batch):
@@ -446,19 +452,17 @@ def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
     others += with_other_shapes(arrangement)
     for other in others:
         call = partial(called_together, tried.function, other, tried.differs)
-        surely = not other.other and other.key_heads != 1
         new = bool(other.other) and other != other.square
-        batch = calls.attempt(other.text, call, surely=surely)
+        batch = calls.attempt(other.text, call, surely=not other.other and other.key_heads != 1)
         if batch is None:
             if other == arrangement.with_heads(MOST_HEADS):
                 # Some kernels support only known numbers of heads, in smaller blocks.
                 others.append(arrangement.with_heads(MANY_HEADS))
         elif new and batch.wrong and not batch.proves_other_shape(other.form, usual):
-            unsure = [other.other] * (other.form.axes != usual.axes)
-            calls.skip(calls.tried.pop(), _UNSUPPORTED, untested=unsure)
+            calls.skip(calls.tried.pop(), _UNSUPPORTED)
+            calls.untested += [other.other] * (other.form.axes != usual.axes)
         elif other.key_heads < other.heads == arrangement.key_heads and batch.wrong:
-            why = "it supports only equal numbers of q and k heads"
-            calls.skip(calls.tried.pop(), why, untested=[FEWER_KEYS])
+            calls.skip(calls.tried.pop(), _EQUAL_HEADS, untested=[FEWER_KEYS])
         elif batch.wrong:
             calls.fault(batch.fault(other.text))
             return
@@ -478,8 +482,9 @@ def try_rows_of_heads(tried: Tried) -> None:
         return
     flat = replace(form, axes="nf", position_axes=form.position_axes.replace("b", ""))
     rows, heads, fewer = distinct_sizes(flat)
-    key_heads = heads if form.one_head_count else fewer
-    arrangement = Arrangement(flat, SEQUENCES, SEQUENCES, rows, heads, key_heads)
+    arrangement = Arrangement(
+        flat, SEQUENCES, SEQUENCES, rows, heads, heads if form.one_head_count else fewer
+    )
     call = partial(called_together, tried.function, arrangement, tried.differs)
     batch = calls.attempt(f"{arrangement.text} side by side in rows", call, surely=False)
     # With fewer than two right heads of q, the function may not support this.
@@ -621,8 +626,9 @@ def _table_fault(
         if table.shape not in (joined.shape, parts[0].shape):
             raise InvalidInput("it does not return tables for each sequence")
         if table.shape != joined.shape or tried.differs(table, joined):
-            wrong = f"called with {text}: the tables differ from single calls"
-            return Irregularity(Cause.UNKNOWN, NO_MAP, wrong)
+            return Irregularity(
+                Cause.UNKNOWN, NO_MAP, f"called with {text}: the tables differ from single calls"
+            )
     return None
 
 
@@ -654,9 +660,13 @@ def differing_head_faults(log: CallLog, which: int, context: int) -> tuple[Irreg
         return ()
     rows = max(2, min(_ROWS, context - STARTS[0]))
     heads = next(n for n in _HEADS if n not in (form.columns, form.columns // 2, rows))
-    arrangement = Arrangement(form, 1, 1, rows, heads, heads)
-    alone = partial(_reference_rotation, log.reference)
-    call = partial(called_together, function, arrangement, vectors_differ, alone=alone)
+    call = partial(
+        called_together,
+        function,
+        Arrangement(form, 1, 1, rows, heads, heads),
+        vectors_differ,
+        alone=partial(_reference_rotation, log.reference),
+    )
     batch = result_or_none(function, call)
     wrong = batch.parts[which].wrong if batch else np.zeros(1, bool)
     if batch is None or not wrong.any() or (wrong.all() and not batch.by_head):

@@ -120,8 +120,19 @@ _VARIED_SETTINGS = (
         Cause.FREQUENCY_RULE,
         names=(
             *("condense_ratio", "freq_scale", "scale_factor", "seq_len_interpolation_factor"),
-            *("interpolation_factor", "linear_factor"),
+            "linear_factor",
         ),
+        of_rope="rope-linear",
+    ),
+    _VariedSetting(
+        "factor",
+        ("factor",),
+        lambda factor: 2 * factor,
+        Cause.FREQUENCY_RULE,
+        names=(
+            "interpolation_factor",
+        ),  # x-transformers divides positions, HunyuanVideo multiplies
+        doubtful=True,
         of_rope="rope-linear",
     ),
     _VariedSetting(
@@ -173,7 +184,8 @@ def _names_for(tried: Tried, varied: _VariedSetting) -> list[str]:
         names = [*process.left_at_default, *(given.name for given in tried.function.parameters)]
         plain = tried.reference.encoding.bound.scheme.name == "rope"
         return [name for name in names if plain and name in varied.names][:1]
-    parts = varied.names if form.vectors or "setting" in varied.roles else ("",)
+    by_name = form.vectors or "setting" in varied.roles or form.has("share")
+    parts = varied.names if by_name else ("",)
     given = [
         *process.given_parameters,
         *((argument.role, argument.parameter) for argument in form.arguments),
@@ -278,8 +290,11 @@ def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
     else:
         ignored = not tried.differs(values, _joined_results(function, positions - _OFFSET, x))
         how, given = "is ignored" if ignored else "places rows at other positions", f"={_OFFSET}"
-    text = f"called with {name}{given}: results differ from calls with {form.position_parameter}"
-    return Irregularity(Cause.POSITION_OFFSET, f"{name} {how}", text)
+    return Irregularity(
+        Cause.POSITION_OFFSET,
+        f"{name} {how}",
+        f"called with {name}{given}: results differ from calls with {form.position_parameter}",
+    )
 
 
 def _joined_results(function: ServedFunction, positions: Integers, x: NumberArray) -> NumberArray:
@@ -336,11 +351,13 @@ def _length_fault(tried: Tried, name: str) -> Irregularity | None:
     values = _joined_results(longer, positions, x)
     plain, last = (_joined_results(function, positions + more, x) for more in (0, after))
     if tried.differs(values, plain) and tried.differs(values, last):
-        text = f"called with {name}={needed + _ROWS}: results change"
-        return Irregularity(Cause.UNKNOWN, f"{name} {_MATTERS}", text)
+        return Irregularity(
+            Cause.UNKNOWN,
+            f"{name} {_MATTERS}",
+            f"called with {name}={needed + _ROWS}: results change",
+        )
     if form.from_zero and function.outcome == "tables":
-        tables = longer.answers(positions[None])
-        follows = any(needed + _ROWS in table.shape for table in tables)
+        follows = any(needed + _ROWS in table.shape for table in longer.answers(positions[None]))
     else:
         follows = result_or_none(function, partial(shorter.all_values, x, positions)) is None
     if not follows:
@@ -369,16 +386,21 @@ def _grids_fault(tried: Tried) -> Irregularity | None:
     both = np.concatenate([values[0], values[1, : kept.size]])
     if not tried.differs(both, np.concatenate([wanted[0], wanted[1][kept]])):
         return None
-    text = f"called with {columns} and {narrow} columns: results differ from single calls"
-    return Irregularity(Cause.POSITION_OFFSET, f"{_GRIDS} are not followed", text)
+    return Irregularity(
+        Cause.POSITION_OFFSET,
+        f"{_GRIDS} are not followed",
+        f"called with {columns} and {narrow} columns: results differ from single calls",
+    )
 
 
 def _right_batch(tried: Tried) -> Arrangement | None:
     """Return the fullest batch of sequences in which the function is right, or None."""
     if not tried.rotates or not tried.takes_batches:
         return None
-    several = (one for one in arrangements(tried.form) if one.sequences > 1)
-    return next((one for one in several if is_right(tried, one)), None)
+    return next(
+        (one for one in arrangements(tried.form) if one.sequences > 1 and is_right(tried, one)),
+        None,
+    )
 
 
 def _batch_fault(
@@ -462,21 +484,26 @@ def _changed_response_fault(
     changed = [pair for pair, unchanged in zip(parts, same, strict=True) if not unchanged]
     scaled = all(not tried.differs(one, before * np.float32(value or 0)) for one, before in changed)
     if all(same) or (any(same) and not scaled):
-        of = "" if all(same) else f" for {'qk'[same.index(True)]}"
-        return Irregularity(Cause.UNKNOWN, f"{name} is ignored{of}", f"{called} do not change")
+        message = f"{name} is ignored" + f" for {'qk'[same.index(True)]}" * (not all(same))
+        return Irregularity(Cause.UNKNOWN, message, f"{called} do not change")
     before = _input_planes(tried, x[late])
     wanted = tried.planes(plain).conj() * before / before.conj()
     if response == "inverse" and _planes_differ(tried, tried.planes(values), wanted):
-        text = f"{called} are not rotated by the opposite angles"
-        return Irregularity(Cause.DIRECTION, f"{name}={value} does not rotate back", text)
+        return Irregularity(
+            Cause.DIRECTION,
+            f"{name}={value} does not rotate back",
+            f"{called} are not rotated by the opposite angles",
+        )
     from_zero = _joined_results(other, positions, x)[late]
     if not tried.differs(np.concatenate(values, axis=1), from_zero):
         if not (scaled or response == "inverse" or _scales_positions(tried, other)):
             raise InvalidInput("it multiplies neither the results nor the positions")
         return None
-    message = f"with {name}={value}, a row's rotation depends on more than its position"
-    text = f"{called} from position {late.start} on differ from a call that starts at 0"
-    return Irregularity(Cause.POSITION_OFFSET, message, text)
+    return Irregularity(
+        Cause.POSITION_OFFSET,
+        f"with {name}={value}, a row's rotation depends on more than its position",
+        f"{called} from position {late.start} on differ from a call that starts at 0",
+    )
 
 
 def _scales_positions(tried: Tried, other: ServedFunction) -> bool:
@@ -544,8 +571,11 @@ def _reference_fault(
     if ignored:
         message = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} ignored"
         return Irregularity(varied.cause, message, f"called with {given}: results do not change")
-    text = f"called with {given}: results differ from the reference"
-    return Irregularity(Cause.UNKNOWN, f"{given} gives wrong results", text)
+    return Irregularity(
+        Cause.UNKNOWN,
+        f"{given} gives wrong results",
+        f"called with {given}: results differ from the reference",
+    )
 
 
 _OTHER_KINDS = {**SIDE_BY_SIDE, **{kind: halves for halves, kind in SIDE_BY_SIDE.items()}}

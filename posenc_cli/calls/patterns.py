@@ -199,9 +199,10 @@ def _fault(text: str, pair: _Pair | Irregularity, differs: Differs) -> Irregular
     if not differs(*pair):
         return None
     values, wanted = pair[:2]
-    off, first = np.abs(values - wanted).max(), _first_differing_row(values, wanted, differs)
-    rows = f", first at row {first}" if len(values) > 1 else ""
-    evidence = f"called with {text}: results differ from other calls by up to {off:.2g}{rows}"
+    off = np.abs(values - wanted).max()
+    evidence = f"called with {text}: results differ from other calls by up to {off:.2g}"
+    if len(values) > 1:
+        evidence += f", first at row {_first_differing_row(values, wanted, differs)}"
     return Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
 
 
@@ -381,8 +382,11 @@ _PATTERNS = (
         ),
         _very_long_call,
         lambda tried: (
-            tried.form.any_rows
-            or (not tried.form.from_zero and min(LONG, tried.context) > sum(_BLOCKS))
+            not tried.form.one_row
+            and (
+                tried.form.any_rows
+                or (not tried.form.from_zero and min(LONG, tried.context) > sum(_BLOCKS))
+            )
         ),
         long=True,
     ),
