@@ -184,8 +184,7 @@ def _names_for(tried: Tried, varied: _VariedSetting) -> list[str]:
         names = [*process.left_at_default, *(given.name for given in tried.function.parameters)]
         plain = tried.reference.encoding.bound.scheme.name == "rope"
         return [name for name in names if plain and name in varied.names][:1]
-    by_name = form.vectors or "setting" in varied.roles or form.has("share")
-    parts = varied.names if by_name else ("",)
+    parts = varied.names if form.vectors or "setting" in varied.roles else ("",)
     given = [
         *process.given_parameters,
         *((argument.role, argument.parameter) for argument in form.arguments),
@@ -569,6 +568,8 @@ def _reference_fault(
         )
     given = f"a {varied.parameter} of {value}"
     if ignored:
+        if tried.form.has("share") and "share" in varied.roles:  # then dim stays the same
+            names = [tried.form.parameter_of("share")]
         message = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} ignored"
         return Irregularity(varied.cause, message, f"called with {given}: results do not change")
     return Irregularity(
