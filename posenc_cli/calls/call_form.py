@@ -171,14 +171,14 @@ class CallForm(Record):
     @property
     def any_rows(self) -> bool:
         """Whether one call can have rows at any positions, in any order."""
-        with_tables = self.has(*TABLES) and not self.has("grid")
-        return self.one_row or self.has("positions") or with_tables
+        return self.one_row or self.has("positions") or (self.has(*TABLES) and not self.has("grid"))
 
     @property
     def follows_axes(self) -> bool:
         """Whether positions are given as coordinates along several axes."""
-        by_axis = any(argument.axis is not None for argument in self.arguments)
-        return by_axis or "a" in self.position_axes + self.table_axes
+        return "a" in self.position_axes + self.table_axes or any(
+            argument.axis is not None for argument in self.arguments
+        )
 
     def parameter_of(self, *roles: str) -> str:
         """Return the first parameter with one of these roles, or "" if there is none."""
@@ -194,8 +194,9 @@ class CallForm(Record):
     @property
     def positions_per_sequence(self) -> bool:
         """Whether each sequence of a batch can have different positions."""
-        tables = self.has(*TABLES) and not self.chosen
-        return "b" in self.position_axes or (tables and "b" in self.table_axes)
+        return "b" in self.position_axes or (
+            self.has(*TABLES) and not self.chosen and "b" in self.table_axes
+        )
 
     @property
     def from_zero(self) -> bool:
@@ -246,10 +247,8 @@ class CallForm(Record):
             "h": "heads",
             "a": str(reference.axes),
             "b": "1",
+            **({"n": "heads" if self.flat else "1"} if self.one_row else {}),
         }
-
-        if self.one_row:
-            sizes["n"] = "heads" if self.flat else "1"
         if self.has("qkv"):
             sizes["f"] = f"heads·3·{self.columns}" if self.by_head else f"3·{sizes['f']}"
 

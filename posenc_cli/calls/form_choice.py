@@ -369,9 +369,10 @@ class FormChoice:
         if outcome is not None:
             return _FITS, outcome
         if not form.vectors:
-            shapes = " and ".join(str(result.values.shape) for result in results)
             raise process.invalid(
-                f"returned an array of shape {shapes}: neither tables nor frequencies"
+                "returned an array of shape "
+                + " and ".join(str(result.values.shape) for result in results)
+                + ": neither tables nor frequencies"
             )
         rotated = process.as_vectors(results, form, vectors)
         self._ran_packed = self._ran_packed or form.axes == "bnf"
@@ -395,12 +396,11 @@ class FormChoice:
             for result, given in zip(rotated, vectors, strict=True)
         )
         first_last = [result.values[0][:, [0, -1]] for result in rotated]  # (n, 2, d)
-        sizes = [np.abs(heads[:, 0]).max(initial=1e-30) for heads in first_last]
-        alike = [
-            np.ptp(heads, axis=1).max() <= _SAME_HEAD * size
-            for heads, size in zip(first_last, sizes, strict=True)
-        ]
-        if not all(alike):
+        alike = all(
+            np.ptp(heads, axis=1).max() <= _SAME_HEAD * np.abs(heads[:, 0]).max(initial=1e-30)
+            for heads in first_last
+        )
+        if not alike:
             if not kept or not self._may_be_bug(form, positions, vectors, rotated):
                 return _RUNS
             return _HAS_BUG if form.axes == "bnf" else _HEADS_DIFFER

@@ -145,6 +145,7 @@ ROLES = (
             *("dim", "dims", "head_dim", "rotary_dim", "d_head", "dim_head", "head_size"),
             *("n_elem", "kv_channels", "dim_model", "rope_dim", "rotary_ndims"),
             *("embedding_size", "embedding_dims", "n_dims"),  # Equinox, MaxText, llama.cpp
+            *("d", "d_k"),  # labml, CS336
         ),
         says="the rotary dimensions",
     ),
@@ -162,6 +163,7 @@ ROLES = (
             "theta",
             "rope_theta",
             "rope_base",
+            "theta_base",
             "rotary_base",
             "base_frequency",
             "max_wavelength",

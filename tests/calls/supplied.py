@@ -1003,6 +1003,25 @@ def turned_by_sines_before_cosines(x, sin_emb, cos_emb):
     return turned_by(x, cos_emb, sin_emb).astype(x.dtype)
 
 
+class OfCs336:
+    """Its dimensions are called d_k."""
+
+    def __init__(self, theta: float, d_k: int, max_seq_len: int):
+        rates = theta ** -(np.arange(0, d_k, 2) / d_k)
+        self.angles = np.multiply.outer(np.arange(max_seq_len), rates)
+
+    def __call__(self, x, token_positions):
+        angles = self.angles[beside_heads(x, token_positions)]
+        return turned_by(x, *(np.tile(turn(angles), 2) for turn in (np.cos, np.sin))).astype("f4")
+
+
+def rows_up_to_a_length(xq, position_ids, max_pos, theta_base=10000.0):
+    """As EasyLM's."""
+    rates = theta_base ** -(np.arange(0, 32, 2) / 32)
+    angles = np.multiply.outer(np.arange(max_pos), rates)[beside_heads(xq, position_ids)]
+    return turned_by(xq, *(np.tile(turn(angles), 2) for turn in (np.cos, np.sin))).astype("f4")
+
+
 # One token of a decoder: all vectors have one position.
 @untested("several rows in one call")
 def one_token(x, pos):
