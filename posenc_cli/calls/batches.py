@@ -237,8 +237,8 @@ class BatchCall:
     @property
     def finding(self) -> tuple[str, Cause]:
         """The fault of all wrong heads, and its cause; UNKNOWN if none is found."""
-        several = "several sequences" if len(self.parts[0].x) > 1 else "several heads"
-        beside = f" in calls with {self._other or several}"
+        several = "sequences" if len(self.parts[0].x) > 1 else "heads"
+        beside = f" in calls with {self._other or f'several {several}'}"
         if self.rotates:
             return f"unrotated dimensions change{beside}", Cause.ROTARY_DIM
         if self.unrotated:
@@ -247,9 +247,10 @@ class BatchCall:
         for read, part in zip(self.read, self.wrong, strict=False):
             for index in np.argwhere(read != part.places)[:1]:
                 sequence, head, _ = index + 1
-                place = f"position {part.places[*index]} of sequence {sequence}, head {head}"
-                text = f"rows of {self.where} get the rotation of other positions{beside}"
-                text += f": {place}, as {read[*index]}"
+                text = (
+                    f"rows of {self.where} get the rotation of other positions{beside}: position "
+                    f"{part.places[*index]} of sequence {sequence}, head {head}, as {read[*index]}"
+                )
                 return text, Cause.AXIS if self._along_heads else Cause.POSITION_OFFSET
         return f"results differ{beside}" if beside else NO_MAP, Cause.UNKNOWN
 
@@ -309,7 +310,7 @@ def _wrong_heads_text(wrong: Flags) -> str:
 def _numbers_text(noun: str, some: Flags) -> str:
     """Return the selected numbers, counted from 1, with long runs as ranges."""
     numbers = (np.flatnonzero(some) + 1).tolist()
-    texts = [*map(str, numbers)] if len(numbers) <= _LISTED else range_texts(numbers)
+    texts = map(str, numbers) if len(numbers) <= _LISTED else range_texts(numbers)
     return f"{noun}{'s' * (len(numbers) > 1)} {', '.join(texts)}"
 
 
@@ -517,15 +518,18 @@ def try_shorter_queries(tried: Tried) -> None:
     batch = calls.attempt(name, call, surely=False)
     if batch is None or not batch.wrong:
         return
-    only_q = [roles[part.which] for part in batch.wrong] == ["q"]
-    shifts = np.unique(batch.read[0] - batch.wrong[0].places) if only_q and batch.read else ()
-    shift = int(next(iter(shifts))) if len(shifts) == 1 else 0
+    only_q = [roles[part.which] for part in batch.wrong] == ["q"] and batch.read
+    shifts = {*(batch.read[0] - batch.wrong[0].places).flat} if only_q else ()
+    shift = int(*shifts) if len(shifts) == 1 else 0
     if shift and (shift != _QUERIES - _KEYS or form.has("positions")):
         calls.fault(batch.fault(_SHORTER))
         return
-    why = "q is rotated as the first rows of k" if shift else _UNSUPPORTED
-    first = shift and not form.has(*TABLES)  # an offset is that of the first row of each
-    calls.skip(calls.tried.pop(), why, untested=[] if first else [name])
+    calls.skip(
+        calls.tried.pop(),
+        "q is rotated as the first rows of k" if shift else _UNSUPPORTED,
+        # Without tables, an offset is that of the first row of each.
+        untested=[] if shift and not form.has(*TABLES) else [name],
+    )
 
 
 def _called_at_places(
@@ -672,10 +676,15 @@ def differing_head_faults(log: CallLog, which: int, context: int) -> tuple[Irreg
     if batch is None or not wrong.any() or (wrong.all() and not batch.by_head):
         return ()
     (message, cause), where = batch.finding, batch.where
-    if message == NO_MAP:
-        message = f"rows of {where} are rotated differently from the other heads"
-    evidence = f"called with {heads} heads: results for {where} differ from the reference"
-    return (Irregularity(cause, message, evidence, "the function rotates heads differently"),)
+    unnamed = f"rows of {where} are rotated differently from the other heads"
+    return (
+        Irregularity(
+            cause,
+            unnamed if message == NO_MAP else message,
+            f"called with {heads} heads: results for {where} differ from the reference",
+            "the function rotates heads differently",
+        ),
+    )
 
 
 def _reference_rotation(

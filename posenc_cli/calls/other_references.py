@@ -25,7 +25,7 @@ from posenc_cli.calls.patterns import (
     PlannedCalls,
     result_or_none,
 )
-from posenc_cli.calls.payloads import USUAL_BASE, Vectors, offsets_of_rows
+from posenc_cli.calls.payloads import Vectors, offsets_of_rows, role_settings
 from posenc_cli.calls.roles import (
     ADDED,
     HALF,
@@ -238,9 +238,12 @@ def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[s
         varying |= {"length"}
     tested = {*function.found.chosen_by, *calls.tested}
     tested |= {argument.parameter for argument in form.arguments if argument.role in varying}
-    names = [given.name for given in function.parameters if given.affects_values]
     at_default = [name for name in function.process.left_at_default if name not in calls.tested]
-    return [*at_default, *(name for name in names if name not in tested)]
+    return at_default + [
+        given.name
+        for given in function.parameters
+        if given.affects_values and given.name not in tested
+    ]
 
 
 def _other_offsets(tried: Tried) -> list[str]:
@@ -275,8 +278,9 @@ def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
             else argument
             for argument in form.arguments
         )
-        other_form = replace(form, arguments=arguments, position_axes="")
-        other = function.varied(last=function.last, form=other_form)
+        other = function.varied(
+            last=function.last, form=replace(form, arguments=arguments, position_axes="")
+        )
     values = _joined_results(other, positions, x)
     more = offsets_of_rows(positions, added)
     if not tried.differs(values, _joined_results(function, positions + more, x)):
@@ -498,11 +502,9 @@ def _changed_response_fault(
         if not (scaled or response == "inverse" or _scales_positions(tried, other)):
             raise InvalidInput("it multiplies neither the results nor the positions")
         return None
-    return Irregularity(
-        Cause.POSITION_OFFSET,
-        f"with {name}={value}, a row's rotation depends on more than its position",
-        f"{called} from position {late.start} on differ from a call that starts at 0",
-    )
+    message = f"with {name}={value}, a row's rotation depends on more than its position"
+    text = f"{called} from position {late.start} on differ from a call that starts at 0"
+    return Irregularity(Cause.POSITION_OFFSET, message, text)
 
 
 def _scales_positions(tried: Tried, other: ServedFunction) -> bool:
@@ -511,11 +513,12 @@ def _scales_positions(tried: Tried, other: ServedFunction) -> bool:
     Raises: InvalidInput if a call fails.
     """
     few = np.arange(min(_ROWS, tried.last // 2 + 1))
-    x, places = random_vectors(few.size, tried.form.columns), (few, 2 * few)
-    values, plain = (
-        [_joined_results(function, at, x) for at in places] for function in (other, tried.function)
+    x = random_vectors(few.size, tried.form.columns)
+    scaled = ((few, 2 * few), (2 * few, few))
+    return not all(
+        tried.differs(_joined_results(other, at, x), _joined_results(tried.function, as_at, x))
+        for at, as_at in scaled
     )
-    return not all(tried.differs(*pair) for pair in zip(values, plain[::-1], strict=True))
 
 
 def _compared_parts(
@@ -561,23 +564,18 @@ def _reference_fault(
     ignored = _matches(tried, other, reference)
     if varied.optional or (varied.doubtful and not ignored):
         # Some code, as for proportional RoPE, keeps the frequencies of all dimensions.
-        raise InvalidInput(
-            "changing it changes nothing"
-            if ignored
-            else "its frequencies differ from the reference's"
-        )
+        raise InvalidInput(_SAME if ignored else "its frequencies differ from the reference's")
     given = f"a {varied.parameter} of {value}"
     if ignored:
         if tried.form.has("share") and "share" in varied.roles:  # then dim stays the same
             names = [tried.form.parameter_of("share")]
         message = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} ignored"
         return Irregularity(varied.cause, message, f"called with {given}: results do not change")
-    return Irregularity(
-        Cause.UNKNOWN,
-        f"{given} gives wrong results",
-        f"called with {given}: results differ from the reference",
-    )
+    text = f"called with {given}: results differ from the reference"
+    return Irregularity(Cause.UNKNOWN, f"{given} gives wrong results", text)
 
+
+_SAME = "changing it changes nothing"
 
 _OTHER_KINDS = {**SIDE_BY_SIDE, **{kind: halves for halves, kind in SIDE_BY_SIDE.items()}}
 """Kinds of tables with two copies of each value, and the kind of the other layout."""
@@ -594,7 +592,7 @@ def _other_reference(reference: Reference, varied: _VariedSetting) -> tuple[Refe
         given[name] = 1.0
         bound = catalogue.find(varied.of_rope).bind(given)
     if name == "base":  # some conventions set it
-        given.setdefault(name, USUAL_BASE)
+        given.setdefault(name, role_settings(reference)["base"])
     if name not in given:
         raise InvalidInput(f"{bound.scheme.name} has no other {name}")
     if name == "grid" and given.get("axes"):
@@ -610,8 +608,8 @@ def _other_reference(reference: Reference, varied: _VariedSetting) -> tuple[Refe
         axes = replace(placed.coordinates, at=coordinates.at, file=None)
         waves = replace(bound.rotation.waves, coordinates=axes)
         bound = replace(bound, content=replace(bound.rotation, waves=waves))
-    other = Reference(replace(reference.encoding, bound=bound), reference.engine)
-    return other, as_text(given[name]).replace("x", "×")
+    encoding = replace(reference.encoding, bound=bound)
+    return Reference(encoding, reference.engine), as_text(given[name]).replace("x", "×")
 
 
 def _possible_pairings(

@@ -110,8 +110,8 @@ class PlannedCalls:
         """Record the fault of a call that ended the process or returned another shape."""
         if isinstance(error, Crash | WrongShape):
             what, _, how = self._function.process.reason(error).partition(", called as ")
-            message = f"the function {what} in a call that callers make"
             text = f"called with {text}" + f": {how}" * bool(how)
+            message = f"the function {what} in a call that callers make"
             self.faults.append(Irregularity(Cause.UNKNOWN, message, text))
 
     def attempt(
@@ -289,8 +289,8 @@ def _short_call(count: int, tried: _Sequence) -> Iterator[_Pair]:
 def _far_rows(firsts: Iterable[int], tried: _Sequence) -> Iterator[_Pair]:
     """Yield results of a row far from the first, alone and after the row before it."""
     for first in firsts:
-        both = tried.run(2, first)
-        yield tried.run(1, first + 1), both[1:], alike_at(tried.function, first + 1)
+        after = tried.run(2, first)[1:]
+        yield tried.run(1, first + 1), after, alike_at(tried.function, first + 1)
 
 
 def _packed(tried: _Sequence) -> Iterator[_Pair]:

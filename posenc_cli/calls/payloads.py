@@ -363,10 +363,8 @@ def axis_sizes(reference: Reference) -> tuple[list[int], list[int]]:
 def role_settings(reference: Reference) -> dict[str, Any]:
     """Return the reference's settings for a function that makes an encoding, by role."""
     base = reference.params.get("base")
-    if base is None and "convention" in reference.params:
-        from posenc_cli.formulas.grids import ROTARY_CONVENTIONS
-
-        base = ROTARY_CONVENTIONS[reference.params["convention"]].base
+    if base is None and reference.coordinates is not None:
+        base = reference.content.base
     return {"dim": 2 * reference.pairs, "base": float(base or USUAL_BASE)}
 
 

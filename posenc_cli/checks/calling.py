@@ -342,9 +342,8 @@ def _vector_subjects(
             irregular, logs[which], positions, samples[which].dtype, which=which
         )
         far_rows.append(() if irregular else far_row_faults(logs[which], samples[which].dtype))
-        more = min(context, LONG)
-        compares = logs[which].compares and not function.form.one_row
-        if more > positions.last + 1 and not irregular and compares:
+        more = 0 if function.form.one_row else min(context, LONG)
+        if more > positions.last + 1 and not irregular and logs[which].compares:
             irregular = long_call_faults(logs[which], samples[which].dtype, more, calls)
         readers.append(
             ResultReader(
