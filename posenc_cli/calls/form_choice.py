@@ -427,6 +427,8 @@ class FormChoice:
             wide = form.has(*TABLES) and whole and self._rotates_rows(form, vectors, rotated)
             return _ROTATES_ALL if wide else _RUNS + 1
         self._alike = True
+        if form.from_zero and _unchanged(rotated, vectors):
+            return _RUNS + 1  # rows may be on an axis that has length 1 here
         if self._rotates_rows(form, vectors, rotated):
             return _FITS if whole else _ROTATES
         return _KEEPS_LENGTHS + whole

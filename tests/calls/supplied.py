@@ -1022,6 +1022,16 @@ def rows_up_to_a_length(xq, position_ids, max_pos, theta_base=10000.0):
     return turned_by(xq, *(np.tile(turn(angles), 2) for turn in (np.cos, np.sin))).astype("f4")
 
 
+@wrong("cos-sin-mispaired", "both sines have the sign +")
+def without_a_minus(x_bthd):
+    """Its rows are on axis −3, which has length 1 where each sequence is a row of heads."""
+    rates = 1e4 ** -(np.arange(0, 32, 2) / 32)
+    angles = np.multiply.outer(np.arange(x_bthd.shape[-3]), rates)[:, None]
+    cos, sin = np.cos(angles), np.sin(angles)
+    a, b = np.split(x_bthd, 2, -1)
+    return np.concatenate([a * cos + b * sin, a * sin + b * cos], 3).astype(x_bthd.dtype)
+
+
 # One token of a decoder: all vectors have one position.
 @untested("several rows in one call")
 def one_token(x, pos):
