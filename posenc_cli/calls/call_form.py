@@ -53,7 +53,6 @@ _KINDS: dict[str, tuple[str, ...]] = {
     "cos_sin": ("halves", "pairs", "neighbours"),
     "freqs_cis": (
         *("complex", "stacked", "angles in halves", "angles side by side", "angles", "matrices"),
-        *("beside in halves", "beside by pairs"),
     ),
 }
 
@@ -608,6 +607,8 @@ def _table_kinds(form: CallForm, reference: Reference) -> Sequence[str]:
     if any("sin" in name for name in names):
         beside = any("cos_sin" in name for name in names)
         kinds = ("beside" if beside else "sines beside", *kinds)
+    if {"freqs_cis", "rope_cache"} & {*names}:  # Helios', torchtitan's
+        kinds = (*kinds, "beside in halves", "beside by pairs")
     if "emb" in names:  # timm's
         kinds = ("sines beside in halves", "sines beside by pairs", *kinds)
     return kinds

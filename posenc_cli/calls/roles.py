@@ -145,7 +145,7 @@ ROLES = (
             *("dim", "dims", "head_dim", "rotary_dim", "d_head", "dim_head", "head_size"),
             *("n_elem", "kv_channels", "dim_model", "rope_dim", "rotary_ndims"),
             *("embedding_size", "embedding_dims", "n_dims"),  # Equinox, MaxText, llama.cpp
-            *("d", "d_k"),  # labml, CS336
+            "d_k",  # CS336
         ),
         says="the rotary dimensions",
     ),
