@@ -452,9 +452,12 @@ def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
     others = [*arrangement.others, *at_last_positions(arrangement, tried.last)]
     others += with_other_shapes(arrangement)
     for other in others:
-        call = partial(called_together, tried.function, other, tried.differs)
         new = bool(other.other) and other != other.square
-        batch = calls.attempt(other.text, call, surely=not other.other and other.key_heads != 1)
+        batch = calls.attempt(
+            other.text,
+            partial(called_together, tried.function, other, tried.differs),
+            surely=not other.other and other.key_heads != 1,
+        )
         if batch is None:
             if other == arrangement.with_heads(MOST_HEADS):
                 # Some kernels support only known numbers of heads, in smaller blocks.
@@ -486,8 +489,11 @@ def try_rows_of_heads(tried: Tried) -> None:
     arrangement = Arrangement(
         flat, SEQUENCES, SEQUENCES, rows, heads, heads if form.one_head_count else fewer
     )
-    call = partial(called_together, tried.function, arrangement, tried.differs)
-    batch = calls.attempt(f"{arrangement.text} side by side in rows", call, surely=False)
+    batch = calls.attempt(
+        f"{arrangement.text} side by side in rows",
+        partial(called_together, tried.function, arrangement, tried.differs),
+        surely=False,
+    )
     # With fewer than two right heads of q, the function may not support this.
     if batch and batch.wrong and (~batch.parts[0].wrong).all(axis=0).sum() < 2:
         calls.skip(calls.tried.pop(), "unsupported", untested=["heads side by side"])
@@ -514,8 +520,11 @@ def try_shorter_queries(tried: Tried) -> None:
         return
     positions = (0 if form.from_zero else _FIRST) + np.arange(_KEYS)[None]
     places = [positions[:, -_QUERIES:] if role == "q" else positions for role in roles]
-    call = partial(_called_at_places, tried.function, positions, places, tried.differs)
-    batch = calls.attempt(name, call, surely=False)
+    batch = calls.attempt(
+        name,
+        partial(_called_at_places, tried.function, positions, places, tried.differs),
+        surely=False,
+    )
     if batch is None or not batch.wrong:
         return
     only_q = [roles[part.which] for part in batch.wrong] == ["q"] and batch.read
@@ -573,8 +582,12 @@ def try_keys(tried: Tried) -> None:
         rows.append((f"{text}, and {heads} heads of q with {key_heads} of k", backward, grouped))
     for called, of_q, counts in rows:
         places = [of_q if role == "q" else positions for role in roles]
-        call = partial(_called_at_places, tried.function, of_q, places, tried.differs, counts)
-        batch = calls.attempt(called, call, surely=counts != grouped, tests=[name])
+        batch = calls.attempt(
+            called,
+            partial(_called_at_places, tried.function, of_q, places, tried.differs, counts),
+            surely=counts != grouped,
+            tests=[name],
+        )
         if batch is not None and batch.wrong:
             calls.fault(batch.fault(called))
             return

@@ -173,8 +173,12 @@ def try_other_references(tried: Tried) -> None:
         return
     for varied in _VARIED_SETTINGS:
         if names := _names_for(tried, varied):
-            call = partial(_reference_fault, tried, varied, names)
-            tried.calls.judge(f"another {varied.parameter}", call, surely=False, tests=names)
+            tried.calls.judge(
+                f"another {varied.parameter}",
+                partial(_reference_fault, tried, varied, names),
+                surely=False,
+                tests=names,
+            )
 
 
 def _names_for(tried: Tried, varied: _VariedSetting) -> list[str]:

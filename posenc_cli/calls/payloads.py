@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,8 +68,7 @@ class Vectors(Record):
 
     def read(self, result: NumberArray, axes: str) -> NumberArray:
         """Return a result in these axes as (b, n, h, d)."""
-        rows = (self.batch, self.rows, self.heads)
-        whole = (*rows, result.size // math.prod(rows))
+        whole = (self.batch, self.rows, self.heads, -1)
         order = _axis_order(axes)
         return result.reshape([whole[axis] for axis in order]).transpose(np.argsort(order))
 
@@ -130,8 +128,7 @@ class Payload:
 
     def message(self, number: int) -> list[bytes | memoryview]:
         """Return the request in parts."""
-        size = sum(map(len, self._parts))
-        header = {**self._header, "id": number, "bytes": size}
+        header = {**self._header, "id": number, "bytes": sum(map(len, self._parts))}
         return [json.dumps(header).encode() + b"\n", *self._parts]
 
 
