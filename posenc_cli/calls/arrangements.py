@@ -137,8 +137,11 @@ class Arrangement(Record):
 
     def with_heads(self, counts: Sequence[int]) -> Arrangement:
         """Return the same with many sequences and heads, which shows errors of blocks."""
-        rows = self.rows - (self.rows == _MANY_SEQUENCES)
-        return self._with_counts(_MANY_SEQUENCES, _distinct_count(counts, self.form), rows)
+        return self._with_counts(
+            _MANY_SEQUENCES,
+            _distinct_count(counts, self.form),
+            self.rows - (self.rows == _MANY_SEQUENCES),
+        )
 
     def _with_counts(self, sequences: int, heads: int, rows: int) -> Arrangement:
         """Return the same with other numbers; sequences stay 1 if there is one."""
@@ -196,11 +199,13 @@ def surely_supported(arrangement: Arrangement, form: CallForm) -> bool:
     The first axis of (1, n, h, d) need not count sequences: a function may accept all vectors of a
     position together, whatever their axes. With positions (b, n) it does.
     """
-    by_sequence = arrangement.places > 1 and (form.chosen or not form.has(*TABLES))
     return (
         arrangement.form == form
         and arrangement.key_heads == arrangement.heads
-        and (by_sequence or arrangement.sequences == 1)
+        and (
+            arrangement.sequences == 1
+            or (arrangement.places > 1 and (form.chosen or not form.has(*TABLES)))
+        )
     )
 
 
@@ -215,6 +220,8 @@ def arrangements(form: CallForm) -> Iterator[Arrangement]:
 
 def _batches(form: CallForm) -> list[tuple[CallForm, int, int]]:
     """Return forms, each with the number of sequences and of rows of positions."""
+    if form.one_row:
+        return [(form, 1, 1)]
     with_positions, more = form, _MORE_AXES.get(form.axes, (form.axes,))
     if "b" not in form.position_axes:
         with_positions = replace(form, position_axes=form.position_axes.replace("n", "bn"))

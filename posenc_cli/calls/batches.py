@@ -67,6 +67,10 @@ _LISTED = 3
 
 _BATCH = "several sequences or heads in one call"
 
+_SEVERAL_ROWS = "several rows in one call"
+
+_EQUAL_HEADS = "it supports only equal numbers of q and k heads"
+
 _UNSUPPORTED = "results differ from single calls: this axis order is not supported"
 
 _MOST_VALUES = 1 << 24
@@ -93,8 +97,9 @@ class BatchResult(Record):
     def rotates(self) -> bool:
         """Whether all rotated dimensions are right."""
         rotated = (self.alone != self.x).any(axis=(0, 1, 2))
-        left = np.where(rotated, self.values, self.alone)
-        return bool(rotated.any()) and not vectors_differ(left, self.alone)
+        return bool(rotated.any()) and not vectors_differ(
+            np.where(rotated, self.values, self.alone), self.alone
+        )
 
     @property
     def _call(self) -> MadeCall:
@@ -196,8 +201,7 @@ class BatchCall:
         rotated = [part for part in self.parts if (part.alone != part.x).any()]
         if self.rotates or not all(part.wrong.all() for part in rotated):
             return True
-        reference = self._function.process.reference
-        return all(part.follows_places(reference) for part in self.wrong)
+        return all(part.follows_places(self._function.process.reference) for part in self.wrong)
 
     @property
     def advances(self) -> bool:
@@ -233,8 +237,8 @@ class BatchCall:
     @property
     def finding(self) -> tuple[str, Cause]:
         """The fault of all wrong heads, and its cause; UNKNOWN if none is found."""
-        several = "several sequences" if len(self.parts[0].x) > 1 else "several heads"
-        beside = f" in calls with {self._other or several}"
+        several = "sequences" if len(self.parts[0].x) > 1 else "heads"
+        beside = f" in calls with {self._other or f'several {several}'}"
         if self.rotates:
             return f"unrotated dimensions change{beside}", Cause.ROTARY_DIM
         if self.unrotated:
@@ -243,9 +247,10 @@ class BatchCall:
         for read, part in zip(self.read, self.wrong, strict=False):
             for index in np.argwhere(read != part.places)[:1]:
                 sequence, head, _ = index + 1
-                place = f"position {part.places[*index]} of sequence {sequence}, head {head}"
-                text = f"rows of {self.where} get the rotation of other positions{beside}"
-                text += f": {place}, as {read[*index]}"
+                text = (
+                    f"rows of {self.where} get the rotation of other positions{beside}: position "
+                    f"{part.places[*index]} of sequence {sequence}, head {head}, as {read[*index]}"
+                )
                 return text, Cause.AXIS if self._along_heads else Cause.POSITION_OFFSET
         return f"results differ{beside}" if beside else NO_MAP, Cause.UNKNOWN
 
@@ -263,8 +268,9 @@ class BatchCall:
         if not self.wrong:
             return None
         finding, cause = self.finding
-        evidence = f"called with {text}: results for {self.where} differ from single calls"
-        return Irregularity(cause, finding, evidence)
+        return Irregularity(
+            cause, finding, f"called with {text}: results for {self.where} differ from single calls"
+        )
 
     def _rotated_alone(self, which: int, x: NumberArray, places: Integers) -> NumberArray:
         """Return the results for vectors (k, n, d) at positions (k, n), one sequence at a time.
@@ -304,7 +310,7 @@ def _wrong_heads_text(wrong: Flags) -> str:
 def _numbers_text(noun: str, some: Flags) -> str:
     """Return the selected numbers, counted from 1, with long runs as ranges."""
     numbers = (np.flatnonzero(some) + 1).tolist()
-    texts = [*map(str, numbers)] if len(numbers) <= _LISTED else range_texts(numbers)
+    texts = map(str, numbers) if len(numbers) <= _LISTED else range_texts(numbers)
     return f"{noun}{'s' * (len(numbers) > 1)} {', '.join(texts)}"
 
 
@@ -315,6 +321,7 @@ def try_batches(tried: Tried) -> None:
     if not (grid or tried.takes_batches):
         calls.skip(_BATCH, untested=[_BATCH])
         return
+    calls.untested += [_SEVERAL_ROWS] * function.form.one_row
     for candidate in arrangements(function.form):
         arrangement = replace(candidate, rows=context) if grid else candidate  # all rows of a grid
         if arrangement.values > _MOST_VALUES:
@@ -326,8 +333,8 @@ def try_batches(tried: Tried) -> None:
         except InvalidInput as error:
             function.revive()
             failed[arrangement] = error
-            ends = isinstance(error, Crash) or _is_dropped(arrangement, error)
-            if ends and _one_is_right(tried, arrangement):
+            lost = isinstance(error, Crash) or _is_dropped(arrangement, error)
+            if lost and _one_is_right(tried, arrangement):
                 calls.crash(arrangement.text, error)
             continue
         if _is_supported(tried, arrangement, batch):
@@ -445,20 +452,21 @@ def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
     others = [*arrangement.others, *at_last_positions(arrangement, tried.last)]
     others += with_other_shapes(arrangement)
     for other in others:
-        call = partial(called_together, tried.function, other, tried.differs)
-        surely = not other.other and other.key_heads != 1
         new = bool(other.other) and other != other.square
-        batch = calls.attempt(other.text, call, surely=surely)
+        batch = calls.attempt(
+            other.text,
+            partial(called_together, tried.function, other, tried.differs),
+            surely=not other.other and other.key_heads != 1,
+        )
         if batch is None:
             if other == arrangement.with_heads(MOST_HEADS):
                 # Some kernels support only known numbers of heads, in smaller blocks.
                 others.append(arrangement.with_heads(MANY_HEADS))
         elif new and batch.wrong and not batch.proves_other_shape(other.form, usual):
-            unsure = [other.other] * (other.form.axes != usual.axes)
-            calls.skip(calls.tried.pop(), _UNSUPPORTED, untested=unsure)
+            calls.skip(calls.tried.pop(), _UNSUPPORTED)
+            calls.untested += [other.other] * (other.form.axes != usual.axes)
         elif other.key_heads < other.heads == arrangement.key_heads and batch.wrong:
-            why = "it supports only equal numbers of q and k heads"
-            calls.skip(calls.tried.pop(), why, untested=[FEWER_KEYS])
+            calls.skip(calls.tried.pop(), _EQUAL_HEADS, untested=[FEWER_KEYS])
         elif batch.wrong:
             calls.fault(batch.fault(other.text))
             return
@@ -478,10 +486,14 @@ def try_rows_of_heads(tried: Tried) -> None:
         return
     flat = replace(form, axes="nf", position_axes=form.position_axes.replace("b", ""))
     rows, heads, fewer = distinct_sizes(flat)
-    key_heads = heads if form.one_head_count else fewer
-    arrangement = Arrangement(flat, SEQUENCES, SEQUENCES, rows, heads, key_heads)
-    call = partial(called_together, tried.function, arrangement, tried.differs)
-    batch = calls.attempt(f"{arrangement.text} side by side in rows", call, surely=False)
+    arrangement = Arrangement(
+        flat, SEQUENCES, SEQUENCES, rows, heads, heads if form.one_head_count else fewer
+    )
+    batch = calls.attempt(
+        f"{arrangement.text} side by side in rows",
+        partial(called_together, tried.function, arrangement, tried.differs),
+        surely=False,
+    )
     # With fewer than two right heads of q, the function may not support this.
     if batch and batch.wrong and (~batch.parts[0].wrong).all(axis=0).sum() < 2:
         calls.skip(calls.tried.pop(), "unsupported", untested=["heads side by side"])
@@ -508,19 +520,25 @@ def try_shorter_queries(tried: Tried) -> None:
         return
     positions = (0 if form.from_zero else _FIRST) + np.arange(_KEYS)[None]
     places = [positions[:, -_QUERIES:] if role == "q" else positions for role in roles]
-    call = partial(_called_at_places, tried.function, positions, places, tried.differs)
-    batch = calls.attempt(name, call, surely=False)
+    batch = calls.attempt(
+        name,
+        partial(_called_at_places, tried.function, positions, places, tried.differs),
+        surely=False,
+    )
     if batch is None or not batch.wrong:
         return
-    only_q = [roles[part.which] for part in batch.wrong] == ["q"]
-    shifts = np.unique(batch.read[0] - batch.wrong[0].places) if only_q and batch.read else ()
-    shift = int(next(iter(shifts))) if len(shifts) == 1 else 0
+    only_q = [roles[part.which] for part in batch.wrong] == ["q"] and batch.read
+    shifts = {*(batch.read[0] - batch.wrong[0].places).flat} if only_q else ()
+    shift = int(*shifts) if len(shifts) == 1 else 0
     if shift and (shift != _QUERIES - _KEYS or form.has("positions")):
         calls.fault(batch.fault(_SHORTER))
         return
-    why = "q is rotated as the first rows of k" if shift else _UNSUPPORTED
-    first = shift and not form.has(*TABLES)  # an offset is that of the first row of each
-    calls.skip(calls.tried.pop(), why, untested=[] if first else [name])
+    calls.skip(
+        calls.tried.pop(),
+        "q is rotated as the first rows of k" if shift else _UNSUPPORTED,
+        # Without tables, an offset is that of the first row of each.
+        untested=[] if shift and not form.has(*TABLES) else [name],
+    )
 
 
 def _called_at_places(
@@ -564,8 +582,12 @@ def try_keys(tried: Tried) -> None:
         rows.append((f"{text}, and {heads} heads of q with {key_heads} of k", backward, grouped))
     for called, of_q, counts in rows:
         places = [of_q if role == "q" else positions for role in roles]
-        call = partial(_called_at_places, tried.function, of_q, places, tried.differs, counts)
-        batch = calls.attempt(called, call, surely=counts != grouped, tests=[name])
+        batch = calls.attempt(
+            called,
+            partial(_called_at_places, tried.function, of_q, places, tried.differs, counts),
+            surely=counts != grouped,
+            tests=[name],
+        )
         if batch is not None and batch.wrong:
             calls.fault(batch.fault(called))
             return
@@ -621,8 +643,9 @@ def _table_fault(
         if table.shape not in (joined.shape, parts[0].shape):
             raise InvalidInput("it does not return tables for each sequence")
         if table.shape != joined.shape or tried.differs(table, joined):
-            wrong = f"called with {text}: the tables differ from single calls"
-            return Irregularity(Cause.UNKNOWN, NO_MAP, wrong)
+            return Irregularity(
+                Cause.UNKNOWN, NO_MAP, f"called with {text}: the tables differ from single calls"
+            )
     return None
 
 
@@ -654,18 +677,27 @@ def differing_head_faults(log: CallLog, which: int, context: int) -> tuple[Irreg
         return ()
     rows = max(2, min(_ROWS, context - STARTS[0]))
     heads = next(n for n in _HEADS if n not in (form.columns, form.columns // 2, rows))
-    arrangement = Arrangement(form, 1, 1, rows, heads, heads)
-    alone = partial(_reference_rotation, log.reference)
-    call = partial(called_together, function, arrangement, vectors_differ, alone=alone)
+    call = partial(
+        called_together,
+        function,
+        Arrangement(form, 1, 1, rows, heads, heads),
+        vectors_differ,
+        alone=partial(_reference_rotation, log.reference),
+    )
     batch = result_or_none(function, call)
     wrong = batch.parts[which].wrong if batch else np.zeros(1, bool)
     if batch is None or not wrong.any() or (wrong.all() and not batch.by_head):
         return ()
     (message, cause), where = batch.finding, batch.where
-    if message == NO_MAP:
-        message = f"rows of {where} are rotated differently from the other heads"
-    evidence = f"called with {heads} heads: results for {where} differ from the reference"
-    return (Irregularity(cause, message, evidence, "the function rotates heads differently"),)
+    unnamed = f"rows of {where} are rotated differently from the other heads"
+    return (
+        Irregularity(
+            cause,
+            unnamed if message == NO_MAP else message,
+            f"called with {heads} heads: results for {where} differ from the reference",
+            "the function rotates heads differently",
+        ),
+    )
 
 
 def _reference_rotation(

@@ -127,7 +127,8 @@ class CallForm(Record):
     the rows of the call, even if they do not begin at 0. ``real`` says that integer coordinates are
     given as real numbers. ``boxed`` says that an offset is an array, and positions are int32.
     ``added_mask`` says that a mask is added to scores, and has their four axes. ``by_head`` says
-    that q, k and v are side by side in each head.
+    that q, k and v are side by side in each head. ``one_row`` says that a call has one row, whose
+    position is a number; without an axis of rows, vectors are (heads, columns).
     """
 
     arguments: tuple[Argument, ...]
@@ -145,6 +146,7 @@ class CallForm(Record):
     boxed: bool = False
     added_mask: bool = False
     by_head: bool = False
+    one_row: bool = False
 
     def has(self, *roles: str) -> bool:
         """Return whether an argument has one of these roles."""
@@ -168,13 +170,14 @@ class CallForm(Record):
     @property
     def any_rows(self) -> bool:
         """Whether one call can have rows at any positions, in any order."""
-        return self.has("positions") or (self.has(*TABLES) and not self.has("grid"))
+        return self.one_row or self.has("positions") or (self.has(*TABLES) and not self.has("grid"))
 
     @property
     def follows_axes(self) -> bool:
         """Whether positions are given as coordinates along several axes."""
-        by_axis = any(argument.axis is not None for argument in self.arguments)
-        return by_axis or "a" in self.position_axes + self.table_axes
+        return "a" in self.position_axes + self.table_axes or any(
+            argument.axis is not None for argument in self.arguments
+        )
 
     def parameter_of(self, *roles: str) -> str:
         """Return the first parameter with one of these roles, or "" if there is none."""
@@ -190,8 +193,9 @@ class CallForm(Record):
     @property
     def positions_per_sequence(self) -> bool:
         """Whether each sequence of a batch can have different positions."""
-        tables = self.has(*TABLES) and not self.chosen
-        return "b" in self.position_axes or (tables and "b" in self.table_axes)
+        return "b" in self.position_axes or (
+            self.has(*TABLES) and not self.chosen and "b" in self.table_axes
+        )
 
     @property
     def from_zero(self) -> bool:
@@ -201,7 +205,7 @@ class CallForm(Record):
     @property
     def has_heads(self) -> bool:
         """Whether a row has several heads, on a separate axis or side by side."""
-        return "h" in self.axes or "f" in self.axes
+        return "h" in self.axes or "f" in self.axes or self.one_row
 
     @property
     def one_head_count(self) -> bool:
@@ -242,8 +246,8 @@ class CallForm(Record):
             "h": "heads",
             "a": str(reference.axes),
             "b": "1",
+            **({"n": "heads" if self.flat else "1"} if self.one_row else {}),
         }
-
         if self.has("qkv"):
             sizes["f"] = f"heads·3·{self.columns}" if self.by_head else f"3·{sizes['f']}"
 
@@ -267,6 +271,7 @@ class CallForm(Record):
         if self.has("inv_freq"):
             parts.append(f"{names('inv_freq')} ({reference.pairs},), the reference's frequencies")
         numbers = {**NUMBERS, "length": _ROW_COUNT} if self.counted else NUMBERS
+        numbers = {**numbers, "offset": "the only position"} if self.one_row else numbers
         numbers = {**numbers, "mask": f"zeros {shape('b1nn')}"} if self.added_mask else numbers
         parts += [
             f"{argument.parameter} {numbers[argument.role]}"
@@ -340,8 +345,11 @@ def forms(
     in_order: Iterable[CallForm] = itertools.chain.from_iterable(groups)
     if not signature.named and not call:  # the usual form of each number of arguments
         in_order = filter(None, itertools.chain(*itertools.zip_longest(*groups)))
-    if axes:  # coordinates first: a function of these may also accept one number for each row
-        in_order = sorted(in_order, key=lambda form: form.has("positions") > form.follows_axes)
+    # Coordinates first: a function of these may also accept one number for each row.
+    in_order = sorted(
+        in_order,
+        key=lambda form: (form.one_row, axes > 0 and form.has("positions") > form.follows_axes),
+    )
     return list(dict.fromkeys(in_order))
 
 
@@ -466,7 +474,7 @@ def _optional_arguments(
         tables = [one for one in missing if one.role in TABLES]
         by_name = itertools.groupby(tables, lambda one: one.parameter)
         yield from filter(None, itertools.product(*(list(ones) for _, ones in by_name)))
-    numbers = ("dim", "base", "factor", "setting", "length")
+    numbers = ("dim", "share", "base", "factor", "setting", "length")
     makes = tuple(one for one in missing if one.role in numbers)
     if makes and not {*VECTORS} & {*roles}:
         yield makes
@@ -541,6 +549,7 @@ def _expand(
             continue
         if not form.has(*TABLES):
             yield from _with_position_shapes(shaped, reference.axes)
+            yield from _with_one_row(shaped, signature)
             continue
         of_kinds = [replace(shaped, kind=kind) for kind in _table_kinds(form, reference)]
         if form.has("positions", "offset"):
@@ -554,6 +563,17 @@ def _expand(
             leads = tuple(f"a{lead}" for lead in leads if lead[0] == "b")
         for one, lead in itertools.product(of_kinds, leads):
             yield next(_with_position_shapes(replace(one, table_axes=lead)))
+
+
+def _with_one_row(form: CallForm, signature: Signature) -> Iterator[CallForm]:
+    """Yield a form of one row if a required number may be its position, as in decoding."""
+    names = [given.name for given in signature.required if "positions" in given.roles()]
+    if form.parameter_of("offset") in names and form.axes in _OF_ONE_ROW:
+        yield replace(form, one_row=True)
+
+
+_OF_ONE_ROW = ("nd", "bhnd", "bnhd")
+"""Axes of vectors of one position: (heads, d), or an axis of rows of length 1."""
 
 
 def _with_axes(form: CallForm, axes: str, signature: Signature) -> CallForm | None:
@@ -587,6 +607,8 @@ def _table_kinds(form: CallForm, reference: Reference) -> Sequence[str]:
     if any("sin" in name for name in names):
         beside = any("cos_sin" in name for name in names)
         kinds = ("beside" if beside else "sines beside", *kinds)
+    if {"freqs_cis", "rope_cache"} & {*names}:  # Helios', torchtitan's
+        kinds = (*kinds, "beside in halves", "beside by pairs")
     if "emb" in names:  # timm's
         kinds = ("sines beside in halves", "sines beside by pairs", *kinds)
     return kinds

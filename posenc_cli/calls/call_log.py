@@ -77,13 +77,13 @@ class MadeCall(Record):
 
 
 CALL_RULES: tuple[tuple[str, Callable[[MadeCall], Integers]], ...] = (
-    ("each call restarts at position 0", lambda call: call.positions - call.positions.min()),
+    ("positions restart at 0", lambda call: call.positions - call.positions.min()),
     (
         "positions are ignored: rows are numbered from 0",
         lambda call: np.arange(call.rows),
     ),
     (
-        "rows get the rotation of other positions: consecutive ones from the first",
+        "rows get the rotation of other positions: consecutive ones from the first,",
         lambda call: call.start + np.arange(call.rows),
     ),
 )
@@ -250,8 +250,8 @@ def explain_by_calls(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     these, any rule shows.
     """
     near = [call for call in log.made if call.end <= SEQUENCE]
-    parts = [near, log.made] if log.function.form.chosen else [log.made]
-    return next(filter(None, (_Calls(log, calls, dtype).causes() for calls in parts)), ())
+    found = _Calls(log, near, dtype).causes() if log.function.form.chosen else ()
+    return found or _Calls(log, log.made, dtype).causes()
 
 
 def far_row_faults(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
@@ -333,9 +333,11 @@ def short_length_fault(
             planned.untested.append(f"{exceed} (their results are wrong, without an error)")
     if right:
         return None
-    message = f"rows are wrong after a call past the length, in {of_short}"
-    text = f"called {past}: results differ from an object of length {last + 1}"
-    return Irregularity(Cause.UNKNOWN, message, text)
+    return Irregularity(
+        Cause.UNKNOWN,
+        f"rows are wrong after a call past the length, in {of_short}",
+        f"called {past}: results differ from an object of length {last + 1}",
+    )
 
 
 def _calls_around(function: ServedFunction, length: int, last: int) -> list[Integers]:
@@ -370,8 +372,8 @@ class _Calls:
 
     def unexplained(self, message: str) -> tuple[Irregularity, ...]:
         """Return the fault of calls whose wrong rows no positions explain."""
-        first = f"{rows_text({self._wrong[0].rows})} from position {self._wrong[0].start} on"
-        text = f"called with {first}: results differ from the reference"
+        rows, start = rows_text({self._wrong[0].rows}), self._wrong[0].start
+        text = f"called with {rows} from position {start} on: results differ from the reference"
         return (_irregularity(Cause.UNKNOWN, message, text),)
 
     def causes(self) -> tuple[Irregularity, ...]:
@@ -383,10 +385,11 @@ class _Calls:
             f"this reproduces every row of the wrong calls (calls: {wrong}, rows: {rows}); "
             f"right calls: {len(made) - wrong}"
         )
-        some = f", in {wrong} of {len(made)} calls" if wrong < len(made) else ""
+        some = f"{wrong} of {len(made)} calls" if wrong < len(made) else "each call"
         for text, rule in CALL_RULES:
             if all(self._reader.right(call, rule(call)).all() for call in self._wrong):
-                return (_irregularity(Cause.POSITION_OFFSET, text + some, evidence),)
+                message = f"{text} in {some}"
+                return (_irregularity(Cause.POSITION_OFFSET, message, evidence),)
         places = [(call, self._reader.positions(call)) for call in self._wrong]
         read = [(call, at) for call, at in places if at is not None]
         if len(read) < wrong:
@@ -408,8 +411,8 @@ class _Calls:
 def _moved_row_text(call: MadeCall, read: Integers) -> str:
     """Return the first row of a call that is rotated at another position, in words."""
     row = int(np.argmax(read != call.positions))
-    at = f"position {call.positions[row]} is rotated as {read[row]}"
-    return f"in a call of {rows_text({call.rows})} from {call.start} on, {at}"
+    in_call = f"in a call of {rows_text({call.rows})} from {call.start} on"
+    return f"{in_call}, position {call.positions[row]} is rotated as {read[row]}"
 
 
 _irregularity = partial(

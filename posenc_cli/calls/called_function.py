@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from posenc_cli.calls.answers import Returned, check_description, returned_arrays
 from posenc_cli.calls.payloads import (
     NO_EFFECT,
@@ -149,8 +151,11 @@ class CalledFunction(ABC):
         Raises: InvalidInput, Unavailable.
         """
         answer, _ = self._exchange_messages({"do": "describe"})
-        found = (*answer["frameworks"], *answer["loaded"])
-        return tuple(name for name in found if name not in self.signature.libraries)
+        return tuple(
+            name
+            for name in (*answer["frameworks"], *answer["loaded"])
+            if name not in self.signature.libraries
+        )
 
     def _described(self) -> Signature:
         answer, _ = self._exchange_messages({"do": "describe"})
@@ -208,9 +213,16 @@ class CalledFunction(ABC):
                 configs[given.name] = dict(self.asked.config)
             elif given.required and given.name not in attributes:
                 raise self._needs(given, owner)
-        library = next(iter(self.signature.libraries), "numpy")
-        request = {"do": "make", "values": values, "configs": configs, "records": records}
-        self._exchange_messages({**request, "attributes": attributes, "library": library})
+        self._exchange_messages(
+            {
+                "do": "make",
+                "values": values,
+                "configs": configs,
+                "records": records,
+                "attributes": attributes,
+                "library": next(iter(self.signature.libraries), "numpy"),
+            }
+        )
         given_names = [*values, *(name for fields in records.values() for name in fields)]
         self.given_parameters = [
             (role, name) for name in given_names for role in roles_of(name)[:1]
@@ -294,8 +306,10 @@ class CalledFunction(ABC):
 
         Raises: InvalidInput.
         """
-        payload = request(form, self.reference, positions, vectors, in_place=self.asked.in_place)
-        results = self.arrays(payload, positions)
+        results = self.arrays(
+            request(form, self.reference, positions, vectors, in_place=self.asked.in_place),
+            positions,
+        )
         heads = vectors[0].heads if vectors and form.flat else 1
         self.first_rows = self.first_rows or positions.shape[-1] * heads
         return results
@@ -329,6 +343,16 @@ class CalledFunction(ABC):
 
         Raises: InvalidInput.
         """
+        if form.one_row and positions.size > 1:
+            places = positions.reshape(-1, 1)
+            rows = [
+                self.rotated(form, at, [part.row(row) for part in vectors])
+                for row, at in enumerate(places)
+            ]
+            return [
+                Returned(np.concatenate([part.values for part in parts], axis=1), parts[0].dtype)
+                for parts in zip(*rows, strict=True)
+            ]
         return self.as_vectors(self.call(form, positions, vectors), form, vectors)
 
     def as_vectors(
@@ -367,8 +391,7 @@ class CalledFunction(ABC):
                     f"returned an array of shape {values.shape} for x of shape {shape}"
                 )
                 raise (Dropped if values.size < prod(shape) else WrongShape)(error.message)
-            read = shapes[values.shape].read(values, form.axes)
-            rotated.append(Returned(read, result.dtype))
+            rotated.append(Returned(shapes[values.shape].read(values, form.axes), result.dtype))
         return rotated
 
     def _error_for_user(self, error: str, why: str, positions: Integers | None) -> PosencError:

@@ -84,7 +84,8 @@ class FormChoice:
     parameters that choose rows of longer tables. ``calls`` is the number of forms that were tried.
     ``instead`` says why the form does not have the requested axes. ``refused_coordinates`` is the
     error of the first call with coordinates, if all of these failed. ``ran_packed`` says that a
-    call with heads side by side ran, if the form has other axes.
+    call with heads side by side ran, if the form has other axes. ``cosines_first`` says that tables
+    are not in timm's order.
 
     Raises: InvalidInput if there is no form.
     """
@@ -100,6 +101,7 @@ class FormChoice:
         self.form, self.outcome = found.form, found.outcome
         self.untried, self.instead = found.untried, found.instead
         self.ran_packed = self._ran_packed and self.form.axes != "bnf"
+        self.cosines_first = False
         self._choose_kind()
         if self.form.has(*TABLES) and not self.form.chosen:
             self._choose_rows()
@@ -144,14 +146,13 @@ class FormChoice:
             )
         if found is not None and (found.fitness >= _FITS or not found.form.vectors):
             return found
-        why = "its results are not one rotation of all heads"
+        why = ": its results are not one rotation of all heads"
         if found is None:
-            messages = (error.message for _, error in self._refusals)
-            why = next(messages, ": it cannot be called").partition(": ")[2]
+            why = next((e.message for _, e in self._refusals), ": it cannot be called")
         other = self._search(frameworks, CALL_AXES)
         if other is None or other.fitness < _FITS:
             return found
-        return replace(other, instead=why)
+        return replace(other, instead=why.partition(": ")[2])
 
     def _list_candidates(self, frameworks: Sequence[str], orders: Sequence[str]) -> None:
         """List the forms for these frameworks and orders of axes, and forget earlier results."""
@@ -242,6 +243,7 @@ class FormChoice:
         of_timm = str(self._process.reference.params.get("convention")).startswith("eva")
         if of_timm or not self.form.kind.startswith("sines beside "):
             return
+        scale = self._process.reference.scale
         both = self.form, replace(self.form, kind=self.form.kind.removeprefix("sines "))
         given = [
             replace(each, values=each.values[:, :1], rows=1) for each in self._probe(both[0])[1]
@@ -249,12 +251,12 @@ class FormChoice:
 
         def change(form: CallForm) -> float:
             results = self._process.rotated(form, np.zeros(1, np.int64), given)
-            parts = zip(results, given, strict=True)
-            return sum(float(np.abs(one.values - x.values).sum()) for one, x in parts)
+            pairs = zip(results, given, strict=True)
+            return sum(float(np.abs(one.values - scale * x.values).sum()) for one, x in pairs)
 
         size = sum(float(np.abs(x.values).sum()) for x in given)
         if change(both[1]) <= _ROUNDING * size and change(both[0]) > _SAME_ROW * size:
-            self.form = both[1]
+            self.form, self.cosines_first = both[1], True
 
     def _results_of_both(
         self, form: CallForm, other: CallForm
@@ -330,8 +332,8 @@ class FormChoice:
         if not refusals:
             unsupported = ", ".join(signature.unsupported)
             unknown = [given.name for given in signature.required if not given.roles()]
-            some = 0 < len(unknown) < len(signature.required)
-            what = f": posenc does not know the use of {', '.join(unknown)}" * some
+            what = f": posenc does not know the use of {', '.join(unknown)}"
+            what *= 0 < len(unknown) < len(signature.required)
             return self._process.invalid(
                 f"needs {unsupported}, which posenc does not give"
                 if unsupported
@@ -358,15 +360,19 @@ class FormChoice:
         """
         process = self._process
         positions, vectors = self._probe(form)
+        if form.one_row:
+            rotated = process.rotated(form, positions, vectors)
+            return self._fitness_of_vectors(form, positions, vectors, rotated), "vectors"
         results = process.call(form, positions, vectors)
         rows = positions.size * (vectors[0].heads if vectors and form.flat else 1)
         outcome = self._other_outcome(form, results, rows)
         if outcome is not None:
             return _FITS, outcome
         if not form.vectors:
-            shapes = " and ".join(str(result.values.shape) for result in results)
             raise process.invalid(
-                f"returned an array of shape {shapes}: neither tables nor frequencies"
+                "returned an array of shape "
+                + " and ".join(str(result.values.shape) for result in results)
+                + ": neither tables nor frequencies"
             )
         rotated = process.as_vectors(results, form, vectors)
         self._ran_packed = self._ran_packed or form.axes == "bnf"
@@ -390,12 +396,11 @@ class FormChoice:
             for result, given in zip(rotated, vectors, strict=True)
         )
         first_last = [result.values[0][:, [0, -1]] for result in rotated]  # (n, 2, d)
-        sizes = [np.abs(heads[:, 0]).max(initial=1e-30) for heads in first_last]
-        alike = [
-            np.ptp(heads, axis=1).max() <= _SAME_HEAD * size
-            for heads, size in zip(first_last, sizes, strict=True)
-        ]
-        if not all(alike):
+        alike = all(
+            np.ptp(heads, axis=1).max() <= _SAME_HEAD * np.abs(heads[:, 0]).max(initial=1e-30)
+            for heads in first_last
+        )
+        if not alike:
             if not kept or not self._may_be_bug(form, positions, vectors, rotated):
                 return _RUNS
             return _HAS_BUG if form.axes == "bnf" else _HEADS_DIFFER
@@ -422,6 +427,8 @@ class FormChoice:
             wide = form.has(*TABLES) and whole and self._rotates_rows(form, vectors, rotated)
             return _ROTATES_ALL if wide else _RUNS + 1
         self._alike = True
+        if form.from_zero and _unchanged(rotated, vectors):
+            return _RUNS + 1  # rows may be on an axis that has length 1 here
         if self._rotates_rows(form, vectors, rotated):
             return _FITS if whole else _ROTATES
         return _KEEPS_LENGTHS + whole

@@ -120,10 +120,12 @@ class Tried(Record):
             factors: ComplexRows = parts[0] + 1j * parts[1].astype(np.float64)
             return factors if pairing is None else factors[:, [*pairing.first, *pairing.second]]
         assert pairing is not None
-        columns = (pairing.out_first, pairing.out_second)
-        first, second = map(list, (pairing.first, pairing.second) if given else columns)
+        first, second = pairing.out_first, pairing.out_second
+        if given:
+            first, second = pairing.first, pairing.second
         return np.concatenate(
-            [part[:, first] + 1j * part[:, second].astype(np.float64) for part in parts], axis=1
+            [part[:, [*first]] + 1j * part[:, [*second]].astype(np.float64) for part in parts],
+            axis=1,
         )
 
     def joined_results(
@@ -210,8 +212,8 @@ def _early_call_change(tried: Tried) -> Iterator[Irregularity]:
 
 def _beside_long(tried: Tried) -> Iterator[_Pair]:
     """Yield the results of the early call, and of the same rows beside the last position."""
-    long = np.concatenate(tried.early.repeat(in_long=True), axis=1)
-    yield np.concatenate(tried.early.first, axis=1), long
+    parts = tried.early.first, tried.early.repeat(in_long=True)
+    yield np.concatenate(parts[0], axis=1), np.concatenate(parts[1], axis=1)
 
 
 _EARLY = (
@@ -262,12 +264,22 @@ _STRIDED = {
 
 
 def _changed_v(tried: Tried) -> Iterator[Irregularity]:
-    """Yield the fault of a v that is given with q and k, and is changed."""
+    """Yield the fault of a v that is given with q and k, and is changed.
+
+    Raises: InvalidInput if it is RoFormer's, whose callers may leave it out.
+    """
+    optional = {given.name for given in tried.function.parameters if not given.required}
     for first, heads in ((0, 3), (0 if tried.form.from_zero else _FIRST, 11)):
         given, left = tried.function.values_of_v(first, heads)
         if tried.differs(left, given.astype(np.float32)):
-            evidence = f"v differs from its input in a call from position {first} on"
-            yield Irregularity(Cause.UNKNOWN, "v is changed; only q and k should rotate", evidence)
+            if "value_layer" in optional:
+                tried.calls.untested.append("value_layer")
+                raise InvalidInput("value_layer is changed, as RoFormer's is")
+            yield Irregularity(
+                Cause.UNKNOWN,
+                "v is changed; only q and k should rotate",
+                f"v differs from its input in a call from position {first} on",
+            )
 
 
 def _without_k(tried: Tried) -> Iterator[Irregularity]:
@@ -277,8 +289,11 @@ def _without_k(tried: Tried) -> Iterator[Irregularity]:
     x = Vectors(random_vectors(_ROWS, form.columns)[None, :, None], _ROWS)
     alone = tried.joined_results(without, positions, [x])
     if tried.differs(alone, tried.joined_results(form, positions, [x, x])[:, :, :1]):
-        text = f"called without {form.parameter_of('k')}: results differ from calls with it"
-        yield Irregularity(Cause.UNKNOWN, "without k, q is rotated otherwise", text)
+        yield Irregularity(
+            Cause.UNKNOWN,
+            "without k, q is rotated otherwise",
+            f"called without {form.parameter_of('k')}: results differ from calls with it",
+        )
 
 
 def _may_lack_k(tried: Tried) -> bool:
@@ -315,8 +330,11 @@ def _kept_arrays(tried: Tried) -> Iterator[_Pair | Irregularity]:
     process.keep("again")
     values = np.concatenate(function.all_values(x, later), axis=1)
     if process.overwritten:
-        message = "the next call overwrites the result of a call"
-        yield Irregularity(Cause.UNKNOWN, message, "the first of two results changed")
+        yield Irregularity(
+            Cause.UNKNOWN,
+            "the next call overwrites the result of a call",
+            "the first of two results changed",
+        )
     yield values, wanted
 
 

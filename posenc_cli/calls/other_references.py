@@ -25,7 +25,7 @@ from posenc_cli.calls.patterns import (
     PlannedCalls,
     result_or_none,
 )
-from posenc_cli.calls.payloads import USUAL_BASE, Vectors, offsets_of_rows
+from posenc_cli.calls.payloads import Vectors, offsets_of_rows, role_settings
 from posenc_cli.calls.roles import (
     ADDED,
     HALF,
@@ -120,8 +120,19 @@ _VARIED_SETTINGS = (
         Cause.FREQUENCY_RULE,
         names=(
             *("condense_ratio", "freq_scale", "scale_factor", "seq_len_interpolation_factor"),
-            *("interpolation_factor", "linear_factor"),
+            "linear_factor",
         ),
+        of_rope="rope-linear",
+    ),
+    _VariedSetting(
+        "factor",
+        ("factor",),
+        lambda factor: 2 * factor,
+        Cause.FREQUENCY_RULE,
+        names=(
+            "interpolation_factor",
+        ),  # x-transformers divides positions, HunyuanVideo multiplies
+        doubtful=True,
         of_rope="rope-linear",
     ),
     _VariedSetting(
@@ -162,8 +173,12 @@ def try_other_references(tried: Tried) -> None:
         return
     for varied in _VARIED_SETTINGS:
         if names := _names_for(tried, varied):
-            call = partial(_reference_fault, tried, varied, names)
-            tried.calls.judge(f"another {varied.parameter}", call, surely=False, tests=names)
+            tried.calls.judge(
+                f"another {varied.parameter}",
+                partial(_reference_fault, tried, varied, names),
+                surely=False,
+                tests=names,
+            )
 
 
 def _names_for(tried: Tried, varied: _VariedSetting) -> list[str]:
@@ -227,9 +242,12 @@ def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[s
         varying |= {"length"}
     tested = {*function.found.chosen_by, *calls.tested}
     tested |= {argument.parameter for argument in form.arguments if argument.role in varying}
-    names = [given.name for given in function.parameters if given.affects_values]
     at_default = [name for name in function.process.left_at_default if name not in calls.tested]
-    return [*at_default, *(name for name in names if name not in tested)]
+    return at_default + [
+        given.name
+        for given in function.parameters
+        if given.affects_values and given.name not in tested
+    ]
 
 
 def _other_offsets(tried: Tried) -> list[str]:
@@ -264,8 +282,9 @@ def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
             else argument
             for argument in form.arguments
         )
-        other_form = replace(form, arguments=arguments, position_axes="")
-        other = function.varied(last=function.last, form=other_form)
+        other = function.varied(
+            last=function.last, form=replace(form, arguments=arguments, position_axes="")
+        )
     values = _joined_results(other, positions, x)
     more = offsets_of_rows(positions, added)
     if not tried.differs(values, _joined_results(function, positions + more, x)):
@@ -278,8 +297,11 @@ def _offset_fault(tried: Tried, name: str) -> Irregularity | None:
     else:
         ignored = not tried.differs(values, _joined_results(function, positions - _OFFSET, x))
         how, given = "is ignored" if ignored else "places rows at other positions", f"={_OFFSET}"
-    text = f"called with {name}{given}: results differ from calls with {form.position_parameter}"
-    return Irregularity(Cause.POSITION_OFFSET, f"{name} {how}", text)
+    return Irregularity(
+        Cause.POSITION_OFFSET,
+        f"{name} {how}",
+        f"called with {name}{given}: results differ from calls with {form.position_parameter}",
+    )
 
 
 def _joined_results(function: ServedFunction, positions: Integers, x: NumberArray) -> NumberArray:
@@ -336,11 +358,13 @@ def _length_fault(tried: Tried, name: str) -> Irregularity | None:
     values = _joined_results(longer, positions, x)
     plain, last = (_joined_results(function, positions + more, x) for more in (0, after))
     if tried.differs(values, plain) and tried.differs(values, last):
-        text = f"called with {name}={needed + _ROWS}: results change"
-        return Irregularity(Cause.UNKNOWN, f"{name} {_MATTERS}", text)
+        return Irregularity(
+            Cause.UNKNOWN,
+            f"{name} {_MATTERS}",
+            f"called with {name}={needed + _ROWS}: results change",
+        )
     if form.from_zero and function.outcome == "tables":
-        tables = longer.answers(positions[None])
-        follows = any(needed + _ROWS in table.shape for table in tables)
+        follows = any(needed + _ROWS in table.shape for table in longer.answers(positions[None]))
     else:
         follows = result_or_none(function, partial(shorter.all_values, x, positions)) is None
     if not follows:
@@ -369,16 +393,21 @@ def _grids_fault(tried: Tried) -> Irregularity | None:
     both = np.concatenate([values[0], values[1, : kept.size]])
     if not tried.differs(both, np.concatenate([wanted[0], wanted[1][kept]])):
         return None
-    text = f"called with {columns} and {narrow} columns: results differ from single calls"
-    return Irregularity(Cause.POSITION_OFFSET, f"{_GRIDS} are not followed", text)
+    return Irregularity(
+        Cause.POSITION_OFFSET,
+        f"{_GRIDS} are not followed",
+        f"called with {columns} and {narrow} columns: results differ from single calls",
+    )
 
 
 def _right_batch(tried: Tried) -> Arrangement | None:
     """Return the fullest batch of sequences in which the function is right, or None."""
     if not tried.rotates or not tried.takes_batches:
         return None
-    several = (one for one in arrangements(tried.form) if one.sequences > 1)
-    return next((one for one in several if is_right(tried, one)), None)
+    return next(
+        (one for one in arrangements(tried.form) if one.sequences > 1 and is_right(tried, one)),
+        None,
+    )
 
 
 def _batch_fault(
@@ -462,13 +491,16 @@ def _changed_response_fault(
     changed = [pair for pair, unchanged in zip(parts, same, strict=True) if not unchanged]
     scaled = all(not tried.differs(one, before * np.float32(value or 0)) for one, before in changed)
     if all(same) or (any(same) and not scaled):
-        of = "" if all(same) else f" for {'qk'[same.index(True)]}"
-        return Irregularity(Cause.UNKNOWN, f"{name} is ignored{of}", f"{called} do not change")
+        message = f"{name} is ignored" + f" for {'qk'[same.index(True)]}" * (not all(same))
+        return Irregularity(Cause.UNKNOWN, message, f"{called} do not change")
     before = _input_planes(tried, x[late])
     wanted = tried.planes(plain).conj() * before / before.conj()
     if response == "inverse" and _planes_differ(tried, tried.planes(values), wanted):
-        text = f"{called} are not rotated by the opposite angles"
-        return Irregularity(Cause.DIRECTION, f"{name}={value} does not rotate back", text)
+        return Irregularity(
+            Cause.DIRECTION,
+            f"{name}={value} does not rotate back",
+            f"{called} are not rotated by the opposite angles",
+        )
     from_zero = _joined_results(other, positions, x)[late]
     if not tried.differs(np.concatenate(values, axis=1), from_zero):
         if not (scaled or response == "inverse" or _scales_positions(tried, other)):
@@ -485,11 +517,12 @@ def _scales_positions(tried: Tried, other: ServedFunction) -> bool:
     Raises: InvalidInput if a call fails.
     """
     few = np.arange(min(_ROWS, tried.last // 2 + 1))
-    x, places = random_vectors(few.size, tried.form.columns), (few, 2 * few)
-    values, plain = (
-        [_joined_results(function, at, x) for at in places] for function in (other, tried.function)
+    x = random_vectors(few.size, tried.form.columns)
+    scaled = ((few, 2 * few), (2 * few, few))
+    return not all(
+        tried.differs(_joined_results(other, at, x), _joined_results(tried.function, as_at, x))
+        for at, as_at in scaled
     )
-    return not all(tried.differs(*pair) for pair in zip(values, plain[::-1], strict=True))
 
 
 def _compared_parts(
@@ -535,18 +568,18 @@ def _reference_fault(
     ignored = _matches(tried, other, reference)
     if varied.optional or (varied.doubtful and not ignored):
         # Some code, as for proportional RoPE, keeps the frequencies of all dimensions.
-        raise InvalidInput(
-            "changing it changes nothing"
-            if ignored
-            else "its frequencies differ from the reference's"
-        )
+        raise InvalidInput(_SAME if ignored else "its frequencies differ from the reference's")
     given = f"a {varied.parameter} of {value}"
     if ignored:
+        if tried.form.has("share") and "share" in varied.roles:  # then dim stays the same
+            names = [tried.form.parameter_of("share")]
         message = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} ignored"
         return Irregularity(varied.cause, message, f"called with {given}: results do not change")
     text = f"called with {given}: results differ from the reference"
     return Irregularity(Cause.UNKNOWN, f"{given} gives wrong results", text)
 
+
+_SAME = "changing it changes nothing"
 
 _OTHER_KINDS = {**SIDE_BY_SIDE, **{kind: halves for halves, kind in SIDE_BY_SIDE.items()}}
 """Kinds of tables with two copies of each value, and the kind of the other layout."""
@@ -563,7 +596,7 @@ def _other_reference(reference: Reference, varied: _VariedSetting) -> tuple[Refe
         given[name] = 1.0
         bound = catalogue.find(varied.of_rope).bind(given)
     if name == "base":  # some conventions set it
-        given.setdefault(name, USUAL_BASE)
+        given.setdefault(name, role_settings(reference)["base"])
     if name not in given:
         raise InvalidInput(f"{bound.scheme.name} has no other {name}")
     if name == "grid" and given.get("axes"):
@@ -579,8 +612,8 @@ def _other_reference(reference: Reference, varied: _VariedSetting) -> tuple[Refe
         axes = replace(placed.coordinates, at=coordinates.at, file=None)
         waves = replace(bound.rotation.waves, coordinates=axes)
         bound = replace(bound, content=replace(bound.rotation, waves=waves))
-    other = Reference(replace(reference.encoding, bound=bound), reference.engine)
-    return other, as_text(given[name]).replace("x", "×")
+    encoding = replace(reference.encoding, bound=bound)
+    return Reference(encoding, reference.engine), as_text(given[name]).replace("x", "×")
 
 
 def _possible_pairings(

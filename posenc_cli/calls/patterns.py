@@ -110,8 +110,8 @@ class PlannedCalls:
         """Record the fault of a call that ended the process or returned another shape."""
         if isinstance(error, Crash | WrongShape):
             what, _, how = self._function.process.reason(error).partition(", called as ")
-            message = f"the function {what} in a call that callers make"
             text = f"called with {text}" + f": {how}" * bool(how)
+            message = f"the function {what} in a call that callers make"
             self.faults.append(Irregularity(Cause.UNKNOWN, message, text))
 
     def attempt(
@@ -199,9 +199,10 @@ def _fault(text: str, pair: _Pair | Irregularity, differs: Differs) -> Irregular
     if not differs(*pair):
         return None
     values, wanted = pair[:2]
-    off, first = np.abs(values - wanted).max(), _first_differing_row(values, wanted, differs)
-    rows = f", first at row {first}" if len(values) > 1 else ""
-    evidence = f"called with {text}: results differ from other calls by up to {off:.2g}{rows}"
+    off = np.abs(values - wanted).max()
+    evidence = f"called with {text}: results differ from other calls by up to {off:.2g}"
+    if len(values) > 1:
+        evidence += f", first at row {_first_differing_row(values, wanted, differs)}"
     return Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
 
 
@@ -288,8 +289,8 @@ def _short_call(count: int, tried: _Sequence) -> Iterator[_Pair]:
 def _far_rows(firsts: Iterable[int], tried: _Sequence) -> Iterator[_Pair]:
     """Yield results of a row far from the first, alone and after the row before it."""
     for first in firsts:
-        both = tried.run(2, first)
-        yield tried.run(1, first + 1), both[1:], alike_at(tried.function, first + 1)
+        after = tried.run(2, first)[1:]
+        yield tried.run(1, first + 1), after, alike_at(tried.function, first + 1)
 
 
 def _packed(tried: _Sequence) -> Iterator[_Pair]:
@@ -381,8 +382,11 @@ _PATTERNS = (
         ),
         _very_long_call,
         lambda tried: (
-            tried.form.any_rows
-            or (not tried.form.from_zero and min(LONG, tried.context) > sum(_BLOCKS))
+            not tried.form.one_row
+            and (
+                tried.form.any_rows
+                or (not tried.form.from_zero and min(LONG, tried.context) > sum(_BLOCKS))
+            )
         ),
         long=True,
     ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from posenc_cli.calls.call_form import SIDE_BY_SIDE
 from posenc_cli.calls.roles import ADDED, LEFT_PADDED, NAMES, PADDED, TABLES
 from posenc_cli.inference.turning import ColumnPairing
 from posenc_cli.numerics.rounding import bits_of_bfloat16
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,14 +59,16 @@ class Vectors(Record):
         """Return the shape in these axes; without axes of sequences or heads, all are rows."""
         columns = self.values.shape[3]
         rows = {"nd": self.batch * self.rows * self.heads, "nf": self.batch * self.rows}
-        lengths = (self.batch, self.heads, rows.get(axes, self.rows), columns, self.heads * columns)
-        sizes = dict(zip("bhndf", lengths, strict=True))
-        return tuple(sizes[axis] for axis in axes)
+        sizes = {"b": self.batch, "h": self.heads, "n": rows.get(axes, self.rows), "d": columns}
+        return tuple(sizes.get(axis, self.heads * columns) for axis in axes)
+
+    def row(self, place: int) -> Vectors:
+        """Return one of the rows of the only sequence."""
+        return replace(self, values=self.values[:, [place % self.values.shape[1]]], rows=1)
 
     def read(self, result: NumberArray, axes: str) -> NumberArray:
         """Return a result in these axes as (b, n, h, d)."""
-        rows = (self.batch, self.rows, self.heads)
-        whole = (*rows, result.size // math.prod(rows))
+        whole = (self.batch, self.rows, self.heads, -1)
         order = _axis_order(axes)
         return result.reshape([whole[axis] for axis in order]).transpose(np.argsort(order))
 
@@ -75,8 +76,7 @@ class Vectors(Record):
 def _axis_order(axes: str) -> list[int]:
     """Return the indices of axes in (b, n, h, d); that of sequences or heads may be missing."""
     of_one = "bhnd" if axes.startswith("h") else "bnhd"
-    whole = axes.replace("f", "hd") if "b" in axes else of_one
-    return ["bnhd".index(axis) for axis in whole]
+    return ["bnhd".index(axis) for axis in (axes.replace("f", "hd") if "b" in axes else of_one)]
 
 
 class Payload:
@@ -116,8 +116,8 @@ class Payload:
 
     def attribute(self, name: str, dtype: str) -> dict[str, Any]:
         """Describe the framework's ``dtype`` or ``device`` of an array in this number format."""
-        array = self.array(np.zeros(1, "uint16" if dtype == "bfloat16" else dtype))
-        return {"attribute": name, "of": {**array, "dtype": dtype}}
+        zero = np.zeros(1, "uint16" if dtype == "bfloat16" else dtype)
+        return {"attribute": name, "of": {**self.array(zero), "dtype": dtype}}
 
     def add(self, argument: Argument, given: dict[str, Any]) -> None:
         """Add the value of an argument to the header."""
@@ -128,8 +128,7 @@ class Payload:
 
     def message(self, number: int) -> list[bytes | memoryview]:
         """Return the request in parts."""
-        size = sum(map(len, self._parts))
-        header = {**self._header, "id": number, "bytes": size}
+        header = {**self._header, "id": number, "bytes": sum(map(len, self._parts))}
         return [json.dumps(header).encode() + b"\n", *self._parts]
 
 
@@ -327,8 +326,9 @@ def _positions(
 
 def offsets_of_rows(positions: Integers, most: int) -> Integers:
     """Return numbers to add to positions: ``most`` in the first row, less by up to 2 in others."""
-    numbers = np.maximum(most - np.arange(positions.shape[-1]) % 3, 0)
-    return np.broadcast_to(numbers, positions.shape)
+    return np.broadcast_to(
+        np.maximum(most - np.arange(positions.shape[-1]) % 3, 0), positions.shape
+    )
 
 
 def _grid_sizes(argument: Argument, call: _CallArguments) -> Integers:
@@ -338,7 +338,7 @@ def _grid_sizes(argument: Argument, call: _CallArguments) -> Integers:
     """
     sizes = call.reference.grid or ()
     of_each = argument.parameter == "grid_sizes"
-    frames = (1,) * (3 - len(sizes)) if of_each or "thw" in argument.parameter else ()
+    frames = (1,) * (3 - len(sizes)) * (of_each or "thw" in argument.parameter)
     every = [frames + sizes] * (call.batch if of_each else 1)
     if argument.value is not None:
         every[-1] = (*every[-1][:-1], int(argument.value))
@@ -360,10 +360,8 @@ def axis_sizes(reference: Reference) -> tuple[list[int], list[int]]:
 def role_settings(reference: Reference) -> dict[str, Any]:
     """Return the reference's settings for a function that makes an encoding, by role."""
     base = reference.params.get("base")
-    if base is None and "convention" in reference.params:
-        from posenc_cli.formulas.grids import ROTARY_CONVENTIONS
-
-        base = ROTARY_CONVENTIONS[reference.params["convention"]].base
+    if base is None and reference.coordinates is not None:
+        base = reference.content.base
     return {"dim": 2 * reference.pairs, "base": float(base or USUAL_BASE)}
 
 
@@ -435,8 +433,7 @@ def _add_vectors(call: _CallArguments, *vectors: Vectors) -> dict[str, Any]:
         broadcast=whole,
         reshape=shape,
     )
-    strided = {"strided": first.strided} if first.strided else {}
-    return {**given, "dtype": form.dtype, **strided}
+    return {**given, "dtype": form.dtype, "strided": first.strided}
 
 
 _COPIES: dict[str, Layout] = {

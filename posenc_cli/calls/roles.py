@@ -7,6 +7,7 @@ its value in :mod:`posenc_cli.calls.payloads`.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from posenc_cli.records import Record
@@ -83,16 +84,8 @@ ROLES = (
     Role("k", "vectors", ("k", "xk", "key", "keys", "key_states", "key_layer")),
     Role("qkv", "vectors", ("qkv", "mixed_qkv", "qkv_states", "query_key_value")),
     Role("v", "number", ("v", "xv", "value", "values", "value_states", "value_layer")),
-    Role(
-        "cos",
-        "tables",
-        (*("cos", "cosine", "cosines", "cos_cached", "freqs_cos", "cos_table", "cos_cache"),),
-    ),
-    Role(
-        "sin",
-        "tables",
-        ("sin", "sine", "sines", "sin_cached", "freqs_sin", "sin_table", "sin_cache"),
-    ),
+    Role("cos", "tables", ("cos", "cosine", "cosines")),
+    Role("sin", "tables", ("sin", "sine", "sines")),
     Role("freqs_cis", "tables", (*_COMPLEX, "sinusoidal_pos", "emb"), or_else=_PAIR),
     Role("cos_sin", "tables", (*_PAIR, "sin_cos", "sincos"), or_else=_COMPLEX),
     Role(
@@ -139,7 +132,7 @@ ROLES = (
         "number",
         (
             *("seq_len", "seqlen", "length", "end", "max_len", "max_seq_len", "max_seq_length"),
-            *("max_position_embeddings", "context_length", "num_pos", "num_positions"),
+            *("max_position_embeddings", "context_length", "num_pos", "num_positions", "max_pos"),
             *("sequence_length", "seq_length"),  # transformers' MPT and Bloom
         ),
         says="how many positions there are",
@@ -152,6 +145,7 @@ ROLES = (
             *("dim", "dims", "head_dim", "rotary_dim", "d_head", "dim_head", "head_size"),
             *("n_elem", "kv_channels", "dim_model", "rope_dim", "rotary_ndims"),
             *("embedding_size", "embedding_dims", "n_dims"),  # Equinox, MaxText, llama.cpp
+            "d_k",  # CS336
         ),
         says="the rotary dimensions",
     ),
@@ -169,6 +163,7 @@ ROLES = (
             "theta",
             "rope_theta",
             "rope_base",
+            "theta_base",
             "rotary_base",
             "base_frequency",
             "max_wavelength",
@@ -331,12 +326,6 @@ IRRELEVANT = frozenset(role.name for role in ROLES if role.irrelevant)
 CALL_ROLES = tuple(role.name for role in ROLES if role.kind != "bystander")
 """Roles that a caller may name for the arguments of a function."""
 
-_ROLES_OF: dict[str, tuple[str, ...]] = {}
-for _role in ROLES:
-    for _name in _role.names:
-        _others = (role.name for role in ROLES if _name in role.or_else)
-        _ROLES_OF[_name] = (_role.name, *_others)
-
 HEAD_SIZES = ("head_size", "head_dim", "dim_head", "d_head")
 """Parameters for the dimensions of a head, even if fewer are rotated."""
 
@@ -372,17 +361,22 @@ ROLES_BY_COUNT: dict[int, tuple[tuple[str, ...], ...]] = {
 """Roles of parameters with unknown names, by their number; the most common use first."""
 
 
+@lru_cache(maxsize=512)
 def roles_of(name: str, annotation: str = "") -> tuple[str, ...]:
     """Return the roles that a parameter may have by its name, or else by its type.
+
+    A name of several words has the role of "cos" or "sin" if only that is one of its words.
 
     >>> roles_of("position"), roles_of("kind", "torch.dtype | None"), roles_of("a", "NDArray")
     (('positions', 'offset'), ('dtype',), ())
     """
+    name = name.lower().strip("_")
+    if named := [role.name for role in ROLES if name in role.names]:
+        return (*named, *(role.name for role in ROLES if name in role.or_else))
+    tables = {"cos", "sin"} & {*name.split("_")}
     match = re.fullmatch(_TYPE, annotation)
-    by_type = (
-        role.name for role in ROLES if role.types and match and match[1].endswith(role.types)
-    )
-    return _ROLES_OF.get(name.lower().strip("_")) or tuple(by_type)
+    typed = (role.name for role in ROLES if role.types and match and match[1].endswith(role.types))
+    return tuple(tables) if len(tables) == 1 else tuple(typed)
 
 
 _TYPE = r"(?:typing\.)?(?:Optional\[)?([\w.]+)\]?(?: *\| *None)?"

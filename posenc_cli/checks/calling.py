@@ -143,7 +143,7 @@ def implementation(
             "coordinates": function.form.follows_axes,
             "refused_coordinates": function.found.refused_coordinates or None,
             "usual_axes": function.usual_axes,
-            "order": _COSINES_FIRST if function.form.kind.startswith("beside ") else None,
+            "order": _COSINES_FIRST if function.found.cosines_first else None,
         }
         if not any(one.broken or one.irregular for one in subjects):
             subjects[0] = _with_further_calls(
@@ -342,7 +342,7 @@ def _vector_subjects(
             irregular, logs[which], positions, samples[which].dtype, which=which
         )
         far_rows.append(() if irregular else far_row_faults(logs[which], samples[which].dtype))
-        more = min(context, LONG)
+        more = 0 if function.form.one_row else min(context, LONG)
         if more > positions.last + 1 and not irregular and logs[which].compares:
             irregular = long_call_faults(logs[which], samples[which].dtype, more, calls)
         readers.append(

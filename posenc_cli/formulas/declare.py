@@ -188,12 +188,14 @@ class _WaveContent(Record):
 class Rotation(_WaveContent):
     """The content of a rotary scheme: frequencies, and how dimensions are paired.
 
-    The layout applies within each of ``blocks`` equal parts of the dimensions.
+    The layout applies within each of ``blocks`` equal parts of the dimensions. ``base`` is that of
+    the frequencies if the scheme itself chooses it.
     """
 
     layout: Layout
     blocks: int = 1
     drawn: str | None = None
+    base: float | None = None
 
     @property
     def width(self) -> int:

@@ -430,14 +430,19 @@ def rope_axial(
     )
     if axes is None:
         coordinates = _on_grid(grid, of_pairs, [(line.first, line.step) for line in lines])
-        parts = [chosen.parts(count) * line.parts for count, line in zip(grid, lines, strict=True)]
-        coordinates = replace(coordinates, parts=tuple(parts))
+        coordinates = replace(
+            coordinates,
+            parts=tuple(
+                chosen.parts(count) * line.parts for count, line in zip(grid, lines, strict=True)
+            ),
+        )
     else:
         coordinates = Coordinates(tuple(of_pairs), file=AxesFile(axes, len(grid)))
     return Rotation(
         Waves(rotated // 2, frequencies, coordinates=coordinates),
         layout or chosen.layout,
         blocks=chosen.blocks,
+        base=ladder_base,
     )
 
 

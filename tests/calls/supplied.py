@@ -661,6 +661,12 @@ def positions_by_factor(x, positions, interpolation_factor=1.0):
     return ids(x, np.asarray(positions) / interpolation_factor)
 
 
+@untested("interpolation_factor")
+def positions_times_factor(x, positions, interpolation_factor=1.0):
+    """As HunyuanVideo's."""
+    return ids(x, np.asarray(positions) * interpolation_factor)
+
+
 @wrong("frequency-rule", "linear_factor is ignored")
 def without_factor(positions, dim, linear_factor=1.0):
     """As diffusers' tables."""
@@ -682,6 +688,17 @@ def all_dimensions(x, positions, rotary_dim=None):
 def share_of_dimensions(x, positions, rotary_pct=0.25):
     dim = int(x.shape[-1] * rotary_pct)
     return rotated(x, beside_heads(x, positions), dim)
+
+
+def tables_of_share(positions, dim, rotary_pct=1.0):
+    dim = int(dim * rotary_pct)
+    angles = np.multiply.outer(positions, 1e4 ** -(np.arange(0, dim, 2) / dim))
+    return np.cos(angles), np.sin(angles)
+
+
+@wrong("rotary-dim", "rotary_pct is ignored")
+def tables_of_the_whole_share(positions, dim, rotary_pct=1.0):
+    return tables_of_share(positions, dim)
 
 
 @wrong("rotary-dim", "rotary_pct is ignored")
@@ -719,7 +736,7 @@ def turned_by(x, cos, sin):
     return x * cos + np.concatenate([-x[..., 16:], x[..., :16]], -1) * sin
 
 
-@wrong("position-offset", "each call restarts at position 0")
+@wrong("position-offset", "positions restart at 0 in ")
 def offset_of_tables_ignored(q, k, cos, sin, offset=0):
     """GPT-NeoX has rows before sequences, and heads after them."""
     cos, sin = cos[: len(q)], sin[: len(q)]
@@ -974,6 +991,63 @@ class WithOneSetting(WithSettings):
 def turned_by_cosines_first(x, emb):
     cos, sin = np.split(emb, 2, -1)
     return turned_by(x, cos, sin).astype(x.dtype)
+
+
+def turned_by_joined_tables(x, freqs_cis):
+    """As torchtitan's."""
+    return turned_by_cosines_first(x, freqs_cis.reshape(-1, 2 * x.shape[-1]))
+
+
+def turned_by_sines_before_cosines(x, sin_emb, cos_emb):
+    """As timm's."""
+    return turned_by(x, cos_emb, sin_emb).astype(x.dtype)
+
+
+class OfCs336:
+    """Its dimensions are called d_k."""
+
+    def __init__(self, theta: float, d_k: int, max_seq_len: int):
+        rates = theta ** -(np.arange(0, d_k, 2) / d_k)
+        self.angles = np.multiply.outer(np.arange(max_seq_len), rates)
+
+    def __call__(self, x, token_positions):
+        angles = self.angles[beside_heads(x, token_positions)]
+        return turned_by(x, *(np.tile(turn(angles), 2) for turn in (np.cos, np.sin))).astype("f4")
+
+
+def rows_up_to_a_length(xq, position_ids, max_pos, theta_base=10000.0):
+    """As EasyLM's."""
+    rates = theta_base ** -(np.arange(0, 32, 2) / 32)
+    angles = np.multiply.outer(np.arange(max_pos), rates)[beside_heads(xq, position_ids)]
+    return turned_by(xq, *(np.tile(turn(angles), 2) for turn in (np.cos, np.sin))).astype("f4")
+
+
+@wrong("cos-sin-mispaired", "both sines have the sign +")
+def without_a_minus(x_bthd):
+    """Its rows are on axis −3, which has length 1 where each sequence is a row of heads."""
+    rates = 1e4 ** -(np.arange(0, 32, 2) / 32)
+    angles = np.multiply.outer(np.arange(x_bthd.shape[-3]), rates)[:, None]
+    cos, sin = np.cos(angles), np.sin(angles)
+    a, b = np.split(x_bthd, 2, -1)
+    return np.concatenate([a * cos + b * sin, a * sin + b * cos], 3).astype(x_bthd.dtype)
+
+
+# One token of a decoder: all vectors have one position.
+@untested("several rows in one call")
+def one_token(x, pos):
+    heads, dim = x.shape
+    return rotated(x, np.full(heads, int(pos)), dim)
+
+
+@untested("several rows in one call")
+def one_row(q, k, position: int):
+    assert q.shape[2] == k.shape[2] == 1
+    return rotated(q, [position]), rotated(k, [position])
+
+
+@wrong("position-offset", "shifted by +1")
+def next_token(x, pos):
+    return one_token(x, pos + 1)
 
 
 @wrong("direction", "the sine has the wrong sign")

@@ -150,7 +150,7 @@ def test_lengths_of_what_is_no_linear_map_are_not_measured_and_it_is_said_why(wh
 LOST_POSITIONS = {
     "rows are numbered from 0": "def f(x, p): return good(x, np.arange(len(x)))",
     "get the rotation of other positions": "def f(x, p): return good(x, p[0] + np.arange(len(x)))",
-    "each call restarts at position 0": "def f(x, p): return good(x, p - p.min())",
+    "positions restart at 0 in ": "def f(x, p): return good(x, p - p.min())",
     "of other positions: in a call of": "def f(x, p): return good(x, np.sort(p))",
     "position": "def f(x, p): return good(x, p - (p[0] > 0))",
 }
@@ -755,7 +755,7 @@ def test_a_factor_of_q_alone_is_not_said_to_be_squared_in_scores(check):
 @pytest.mark.long
 def test_calls_of_one_row_that_start_again_are_not_said_of_all_calls(check):
     (why,) = diagnose(check("def f(x, p): return good(x, p * (len(p) > 1))"))
-    assert why.message.startswith("each call restarts at position 0, in ")
+    assert why.message.startswith("positions restart at 0 in ")
 
 
 @pytest.mark.long

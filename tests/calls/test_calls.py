@@ -309,9 +309,9 @@ WRONG = {
     ),
     "exchanged": ("unknown", *["the results for q and k are exchanged"] * 2),
     "k_later": ("position-offset", "k: positions are shifted by +1", "holds for all q and k"),
-    "offset_ignored": ("position-offset", "", "each call restarts at position 0"),
+    "offset_ignored": ("position-offset", "", "positions restart at 0 in "),
     "cache_ignored": ("position-offset", "are ignored: rows are numbered from 0", ""),
-    "restarted": ("position-offset", "", "each call restarts at position 0"),
+    "restarted": ("position-offset", "", "positions restart at 0 in "),
     "growing": ("unknown", "depends on more than the row", ""),
     "short_of_rows": (
         "no-rotation",

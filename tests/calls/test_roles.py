@@ -18,7 +18,7 @@ WRONG = {
     "style_ignored": ("layout", "interleaved is ignored"),
     "frequencies_ignored": ("base", "inv_freq is ignored"),
     "tables_ignored": ("position-offset", "rows get the rotation of other positions"),
-    "offset_ignored": ("position-offset", "each call restarts at position 0"),
+    "offset_ignored": ("position-offset", "positions restart at 0 in "),
     "offset_of_numbers": ("position-offset", "position"),
     "positions_ignored": ("position-offset", "positions are ignored: rows are numbered from 0"),
     "length_ignored": ("position-offset", "999"),
@@ -31,9 +31,9 @@ WRONG = {
     "many_heads_in_long_calls": ("unknown", "q: "),
     "added_to_vectors": ("unknown", ""),
     "keys_left_in_packed_rows": ("no-rotation", "k: nothing rotates"),
-    "offset_ignored_by_packed_heads": ("position-offset", "each call restarts at position 0"),
+    "offset_ignored_by_packed_heads": ("position-offset", "positions restart at 0 in "),
     "third_heads_left": ("no-rotation", "heads 3, 6, 9, 12 are returned unrotated"),
-    "offset_ignored_by_stacked_heads": ("position-offset", "each call restarts at position 0"),
+    "offset_ignored_by_stacked_heads": ("position-offset", "positions restart at 0 in "),
     "KeepsTheFirstCall": ("position-offset", ""),
     "FactorReturned": ("attention-factor", "1.25"),
     "base_off_by_one": ("position-offset", "shifted by +1"),
@@ -47,6 +47,7 @@ RIGHT = (
     *("adds_an_axis", "OfVllm", "OfAnIntegerBase", "with_a_cache", "with_a_scale"),
     *("by_added_mask", "by_packed_rows", "out_of_packed_rows", "by_stacked_heads", "OfFairseq"),
     *("by_packed_heads", "by_three_in_each_head"),
+    "with_values_of_roformer",
     *("OfXTransformers", "base_places_rows", "base_of_rates"),
 )
 

@@ -82,6 +82,12 @@ def test_a_failed_report_says_how_a_function_was_called(name, words):
     assert words in found.as_json()["verdict"] + found.diagnosis[0].evidence
 
 
+def test_cosines_before_sines_are_recognized_beside_an_attention_factor():
+    given = {"dim": 32, "factor": 4, "original_max_position_embeddings": 64, "layout": "half"}
+    function = supplied.turned_by_cosines_first
+    assert posenc.rope_check("rope-yarn", impl=function, positions=256, **given).ok
+
+
 @pytest.mark.parametrize(
     ("base", "error", "cause"), [(1e4, 4e-7, None), (5e5, 4e-7, "base"), (1e4, 1e-5, "unknown")]
 )

@@ -292,18 +292,18 @@ def blocks_of_odd_length(x, offset=0):
     return x.copy() if x.shape[-2] == 7 else doubles.mlx(x, offset)
 
 
-@mutant("position-offset", "each call restarts at position 0")
+@mutant("position-offset", "positions restart at 0 in ")
 def blocks_of_512(x, offset=0):
     return doubles.mlx(x, 0 if x.shape[-2] == 512 else offset)
 
 
-@mutant("position-offset", "each call restarts at position 0")
+@mutant("position-offset", "positions restart at 0 in ")
 def all_but_steps(q, k, offset=0):
     first = offset if q.shape[-2] == 1 else 0
     return doubles.mlx(q, first), doubles.mlx(k, first)
 
 
-@mutant("position-offset", "each call restarts at position 0")
+@mutant("position-offset", "positions restart at 0 in ")
 def steps_as_given(q, k, offset=0):
     return (q.copy(), k.copy()) if q.shape[-2] == 1 else all_rows(q, k, offset)
 
@@ -477,7 +477,7 @@ def tables_ignored(x, cos=None, sin=None):
 
 
 # Where rows are, which a function may be told and counts itself.
-@mutant("position-offset", "each call restarts at position 0")
+@mutant("position-offset", "positions restart at 0 in ")
 def start_ignored(q, k, start_pos=0):
     return doubles.mlx(q), doubles.mlx(k)
 
@@ -497,12 +497,12 @@ def positions_beside_offset_shifted(x, positions=None, offset=0):
     return doubles.keras_layer(x, offset, None if positions is None else positions + 1)
 
 
-@mutant("position-offset", "each call restarts at position 0")
+@mutant("position-offset", "positions restart at 0 in ")
 def offset_of_made_tables_ignored(seq_len, offset=0):
     return full(np.arange(seq_len))
 
 
-@mutant("position-offset", "each call restarts at position 0")
+@mutant("position-offset", "positions restart at 0 in ")
 def start_of_one_sequence_ignored(x, offset):
     return doubles.one_sequence(x, 0)
 
@@ -512,7 +512,7 @@ def offset_in_blocks(x, offset=0):
     return doubles.mlx(x, offset // 16 * 16)
 
 
-@mutant("position-offset", "each call restarts at position 0")
+@mutant("position-offset", "positions restart at 0 in ")
 class OffsetIgnored:
     """Of MLX: an object made with the width of a head."""
 
@@ -523,7 +523,7 @@ class OffsetIgnored:
         return doubles.mlx(x)
 
 
-@mutant("position-offset", "each call restarts at position 0")
+@mutant("position-offset", "positions restart at 0 in ")
 def seqlen_offsets_ignored(x, cos, sin, interleaved=False, inplace=False, seqlen_offsets=0):
     n = x.shape[1]
     return doubles.flash_attention(x, cos[:n], sin[:n])
