@@ -24,7 +24,6 @@ from posenc_cli.formulas.inverse import (
     SPARE,
     STEEPEST,
     SURE,
-    digit_count,
     snap,
     written_numbers,
 )
@@ -94,6 +93,11 @@ Grids are rarer than one axis, and each of these is rarer still.
 """
 _AXES_OF_VIDEO = 3
 """Frames, rows and columns."""
+_PIXEL_BASES = {"lucidrains-pixel": (256.0, 64.0, 128.0, 224.0, 512.0, 20.0, 32.0)}
+"""Largest frequencies of pixels to try, because most pairs rotate by more than half a turn from
+place to place; rotary-embedding-torch's README has 256."""
+_NEWTON, _MOVED = 8, 1e-9
+"""Further steps of Newton's method to the logarithm of a base, and a step that ends it."""
 _WHOLE_SCALES = 17
 """Scales to try as divisors of base sides; larger ones give the same coordinates."""
 _FEW_DIGITS = 6
@@ -399,9 +403,9 @@ def _fitted_schemes(
     plain: _GridScheme, places: _GridPlaces, measured: _GridRates, view: View, limit: float
 ) -> Iterator[_GridScheme]:
     """Yield a scheme with base, scale and origin that fit a view, until a base fits tightly."""
-    bases = _with_bases(plain, measured) if "base" in plain.scheme.parameters else iter(())
+    bases = (_with_base_per_axis, _with_bases) if "base" in plain.scheme.parameters else ()
     tight = False
-    for based in itertools.chain((plain,), bases):
+    for based in itertools.chain((plain,), *(based(plain, measured) for based in bases)):
         for spaced in (based, *_with_scales(based, places, measured)):
             for shifted in (spaced, *_with_origins(spaced, places, measured)):
                 if _fits(view, shifted, limit):
@@ -422,7 +426,7 @@ def _known_rates(bound: _GridScheme, measured: _GridRates) -> tuple[Flags, Reals
     for axis in set(bound.followed.tolist()):
         own = np.flatnonzero(known & (bound.followed == axis))
         own = own[np.argsort(bound.rates[own], kind="stable")]
-        rates = np.abs(measured.rates[own])
+        rates = measured.rates[own]  # below 0 past half a turn
         wrong = (rates > _FASTEST) | (np.diff(rates, prepend=0) < 0)
         known[own[int(np.argmax(wrong)) :] if wrong.any() else own[:0]] = False
     return known, ratios
@@ -432,16 +436,14 @@ def _with_bases(plain: _GridScheme, measured: _GridRates) -> Iterator[_GridSchem
     """Yield a scheme with the bases that the rates show, or all common ones if they show none."""
     base = plain.given.get("base", plain.scheme.bind(plain.given).params["base"])
     # A convention without a default base can be solved from any.
-    solved = _solved_base(plain, float(base or KNOWN_BASES[0]), measured)
-    if solved is None:
-        return
-    if math.isinf(solved[1]):
-        numbers = [(known, _BASE, 0.0) for known in KNOWN_BASES]
-    else:
-        number, error = solved
+    number, error = _solved_base(plain, float(base or KNOWN_BASES[0]), measured) or (0.0, 0.0)
+    numbers = [(b, _BASE, 0.0) for b in _PIXEL_BASES.get(str(plain.given.get("convention")), ())]
+    if math.isinf(error):
+        numbers += [(known, _BASE, 0.0) for known in KNOWN_BASES]
+    elif number:
         near = [b for b in KNOWN_BASES if abs(b - number) <= 2 * error + 1e-4 * number]
         written = written_numbers(number, error, tries=0.1)
-        numbers = [(b, _BASE, 0.0) for b in near]
+        numbers += [(b, _BASE, 0.0) for b in near]
         numbers += [(b, _BASE + 0.01 * digits, 0.0) for b, digits in written if b not in near]
         numbers.append((snap(number, error / SPARE), _FIT, error))
     for number, cost, error in numbers:
@@ -449,13 +451,46 @@ def _with_bases(plain: _GridScheme, measured: _GridRates) -> Iterator[_GridSchem
             yield replace(found, uncertainty={"base": error} if error else {})
 
 
+def _with_base_per_axis(plain: _GridScheme, measured: _GridRates) -> Iterator[_GridScheme]:
+    """Yield a scheme whose axes have different bases, as in Cosmos, in the fewest digits."""
+    unscaled = plain.changed(_SCALE, rope_scale=(1.0,))
+    if unscaled is None:
+        return
+    solved = []
+    for axis in range(int(plain.followed.max()) + 1):
+        own = plain.followed == axis
+        of_axis = replace(measured, errors=np.where(own, measured.errors, np.inf))
+        number, error = _solved_base(unscaled, KNOWN_BASES[0], of_axis) or (math.nan, 0.0)
+        solved.append((number, SURE * error / number, 1 - 1 / np.count_nonzero(own)))
+    found = []
+    for base in KNOWN_BASES:
+        scales = [
+            (1.0, 1) if math.isinf(error) else _written_number((number / base) ** power, error)
+            for number, error, power in solved
+        ]
+        given = {"base": base, "rope_scale": tuple(scale for scale, _ in scales)}
+        found.append((sum(digits for _, digits in scales), given))
+    digits, given = min(found, key=lambda choice: choice[0])
+    if digits < math.inf and (changed := unscaled.changed(0, **given)) is not None:
+        yield changed
+
+
+def _written_number(value: float, error: float) -> tuple[float, int | float]:
+    """Return the number that people write within a relative error of a value, and its digits.
+
+    There are infinitely many if nobody writes one.
+    """
+    return next(written_numbers(value, value * error), (value, math.inf))
+
+
 def _solved_base(
-    plain: _GridScheme, base: float, measured: _GridRates
+    plain: _GridScheme, base: float, measured: _GridRates, tries: int = _NEWTON
 ) -> tuple[float, float] | None:
     """Return the base whose rates along each axis are one multiple of a scheme's, and its error.
 
     The error is infinite if the rates show no base. None if they follow another rule. Logarithms of
-    rates are linear in ln base, so the scheme at two bases gives the solution.
+    rates are linear in ln base, so the scheme at two bases gives the solution; those of
+    lucidrains-pixel are not, and take more steps.
     """
     own, beside = (plain.changed(0, base=b) for b in (base, base * math.e))
     if own is None or beside is None:
@@ -471,16 +506,20 @@ def _solved_base(
         for values in (gaps, slopes) if total else ():
             values[of_axis] -= weights[of_axis] @ values[of_axis] / total
     power = float(weights @ slopes**2)
-    if power <= 0:
+    if power <= DOUBLE * float(weights.sum()):  # no axis shows two rates
         return base, math.inf
     step = float(weights @ (slopes * gaps)) / power
     residuals = np.abs(gaps - step * slopes) * np.sqrt(weights)
-    if not 0 < math.log(base) + step < STEEPEST or residuals.max() > _LADDER:
+    if not 0 < math.log(base) + step < STEEPEST:
+        return None
+    solved = base * math.exp(step)
+    if tries and abs(step) > _MOVED:
+        return _solved_base(plain, solved, measured, tries - 1)
+    if residuals.max() > _LADDER:
         return None
     error, count = 1 / math.sqrt(power), np.count_nonzero(weights)
     if count >= MANY:  # enough rates to measure their scatter
         error *= SURE * math.sqrt(float(residuals @ residuals) / (count - 1))
-    solved = base * math.exp(step)
     return solved, solved * (error + DOUBLE)
 
 
@@ -502,6 +541,13 @@ def _with_scales(
     for given in ways:
         if (found := bound.changed(_SCALE, **given)) is not None:
             yield found
+    longer = errors > 0
+    error, share = min(zip(errors[longer].tolist(), shares[longer].tolist(), strict=True))
+    if (np.abs(shares / share - 1) <= errors + error)[longer].all():
+        found = bound.changed(_SCALE + _FIT, interpolation_scale=1 / share)
+        if found is not None:
+            uncertainty = {**found.uncertainty, "interpolation_scale": error / share}
+            yield replace(found, uncertainty=uncertainty)
 
 
 def _measured_growth(
@@ -512,6 +558,8 @@ def _measured_growth(
     None if rates follow another rule, or equal the scheme's.
     """
     known, ratios = _known_rates(bound, measured)
+    if np.bincount(bound.followed[known]).max(initial=0) < _MOVING:
+        return None  # some scale gives any single rate
     shares, errors = np.ones(len(places.grid)), np.zeros(len(places.grid))
     for axis, side in enumerate(places.grid):
         own = known & (bound.followed == axis)
@@ -530,20 +578,22 @@ def _scale_parameters(
     places: _GridPlaces, shares: Reals, errors: Reals, names: set[str]
 ) -> Iterator[dict[str, Any]]:
     """Yield parameters with which coordinates grow by ``shares`` of 1 from place to place."""
-    sides = shares * np.array(places.grid)
-    if "base_size" in names and (np.abs(sides - np.round(sides)) <= errors * sides).all():
-        yield {"base_size": _sides_text(np.round(sides))}
+    grid = np.array(places.grid)
+    # DINOv3 divides by the sides of its base, and others multiply by them.
+    for sides in (shares * grid, grid / shares) if "base_size" in names else ():
+        if (np.abs(sides - np.round(sides)) <= errors * sides).all():
+            yield {"base_size": _sides_text(np.round(sides))}
     if "interpolation_scale" in names:
+        spread = shares * grid
         for whole in range(2, _WHOLE_SCALES) if "base_size" in names else ():
-            spread = whole * sides
-            if (np.abs(spread - np.round(spread)) <= errors * spread).all():
-                yield {"base_size": _sides_text(np.round(spread)), "interpolation_scale": (whole,)}
+            sides = whole * spread
+            if (np.abs(sides - np.round(sides)) <= errors * sides).all():
+                yield {"base_size": _sides_text(np.round(sides)), "interpolation_scale": (whole,)}
                 break
-        exact = zip((1 / shares).tolist(), errors, strict=True)
-        scales = [snap(scale, scale * error) for scale, error in exact]
-        one = scales[:1] if len(set(scales)) == 1 else scales
-        if max(map(digit_count, scales)) <= _FEW_DIGITS:
-            yield {"interpolation_scale": tuple(one)}
+        exact = zip(1 / shares, errors, strict=True)
+        scales, digits = zip(*(_written_number(*number) for number in exact), strict=True)
+        if max(digits) <= _FEW_DIGITS:
+            yield {"interpolation_scale": scales[:1] if len({*scales}) == 1 else scales}
 
 
 def _sides_text(sides: Iterable[float]) -> str:
