@@ -425,23 +425,23 @@ def rope_axial(
     if axes is not None:
         grid, base_size, origin = (1,) * (len(chosen.shares) or 2), None, None
         if interpolation_scale is not None:
-            text = as_text(interpolation_scale)
-            raise InvalidInput(f"--set interpolation_scale {text}: axes has scaled coordinates")
+            raise InvalidInput("--set interpolation_scale: the file of axes has scaled coordinates")
     if base is not None and base > _STEEPEST and chosen.rule in _RISING:
         raise InvalidInput(f"--base {as_text(base)}: {convention} has a base of at most 1e30")
     followed = chosen.axes(convention, grid, order)
     counts = chosen.counts(convention, rotated // 2, followed, sections)
     lines = chosen.lines(convention, grid, origin, base_size, interpolation_scale)
     growths = chosen.growths(convention, counts, rope_scale)
-    sides = base_size if base_size and chosen.rule == "centres" else grid
-    pairs_in_order = chosen.order_of_pairs(counts)
+    until_last = [pair - pairs for pairs in counts for pair in range(pairs)]
+    dealt = until_last.__getitem__ if chosen.rule in _DEALT else None
+    pairs_in_order = sorted(range(len(until_last)), key=dealt)
 
     def of_axis(xp: Any, place: int) -> Any:
         axis, pairs = followed[place], counts[place]
         own = chosen.base if base is None else base
         if growths[place] != 1:
             own = own * xp.asarray([growths[place]]) ** (xp.asarray([pairs]) / (pairs - 1))
-        ladder = chosen.frequencies(xp, counts, own, sides[axis], place)
+        ladder = chosen.frequencies(xp, counts, own, place)
         return ladder / lines[axis].parts / xp.asarray(lines[axis].divisor)
 
     def frequencies(xp: Any) -> Any:
@@ -451,8 +451,7 @@ def rope_axial(
     of_pairs = [by_axis[pair] for pair in pairs_in_order]
     if axes is None:
         coordinates = _on_grid(grid, of_pairs, [(line.first, line.step) for line in lines])
-        parts = [chosen.parts(side) * line.parts for side, line in zip(sides, lines, strict=True)]
-        coordinates = replace(coordinates, parts=tuple(parts))
+        coordinates = replace(coordinates, parts=tuple(line.parts for line in lines))
     else:
         coordinates = Coordinates(tuple(of_pairs), file=AxesFile(axes, len(grid)))
     return Rotation(
@@ -465,7 +464,7 @@ def rope_axial(
 class _AxisLine(Record):
     """Coordinates along an axis: (first + step · index) / parts / divisor.
 
-    All but the divisor are integers.
+    All but the divisor are integers. ``parts`` are those of the model's own coordinates.
     """
 
     first: int
@@ -577,12 +576,6 @@ class _AxisRotation(Record):
             raise InvalidInput(f"--set rope_scale {as_text(factors)}: {name} {why}")
         return _number_per_axis("rope_scale", factors, counts)
 
-    def order_of_pairs(self, counts: tuple[int, ...]) -> list[int]:
-        """Return the pairs, numbered axis after axis, in the order of their dimensions."""
-        until_last = [pair - pairs for pairs in counts for pair in range(pairs)]
-        in_order = range(len(until_last))
-        return sorted(in_order, key=until_last.__getitem__ if self.rule in _DEALT else None)
-
     def lines(
         self,
         name: str,
@@ -623,22 +616,17 @@ class _AxisRotation(Record):
             text = f"--set interpolation_scale {as_text(scale)} (62.5 is a binary fraction)"
             return _checked(_AxisLine(-parts, 2 * whole, parts), count, text)
         if self.rule == "centres":
-            return _AxisLine(1 - count, 2)
-        return _AxisLine(origin, divisor=scale)
+            return _AxisLine(1 - count, 2, count)
+        last = max(count - 1, 1) if self.rule == "to-one" else 1
+        return _AxisLine(origin, 1, last, scale)
 
-    def parts(self, count: int) -> int:
-        """Return the denominator of the model's own coordinates along an axis of ``count``."""
-        return {"centres": count, "to-one": max(count - 1, 1)}.get(self.rule, 1)
-
-    def frequencies(
-        self, xp: Any, counts: tuple[int, ...], base: Any, side: int, place: int
-    ) -> Any:
-        """Return the frequencies of the axis at a place of the order, with ``side`` positions."""
+    def frequencies(self, xp: Any, counts: tuple[int, ...], base: Any, place: int) -> Any:
+        """Return the frequencies of the axis at a place of the order, per unit of coordinates."""
         pairs = counts[place]
         steps = xp.arange(0, pairs) / max(pairs - 1, 1)
         if self.rule == "to-one":
             whole = xp.exp(xp.asarray([4.0])) if base is None else xp.asarray([base])
-            return 1 / whole**steps / max(side - 1, 1)
+            return 1 / whole**steps
         assert base is not None
         if self.rule == "octaves":
             return (xp.asarray(base) / 2) ** steps * xp.pi
@@ -650,7 +638,7 @@ class _AxisRotation(Record):
         if self.rule in ("turns", "dealt"):
             return 1 / base ** (xp.arange(2 * place, 4 * pairs, 4) / (4 * pairs))
         plain = ladder(xp, 2 * pairs, base)
-        return plain * 2 * xp.pi / side if self.rule == "centres" else plain
+        return plain * 2 * xp.pi if self.rule == "centres" else plain
 
 
 _THIRDS = (1, 1, 1)

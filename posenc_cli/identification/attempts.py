@@ -362,8 +362,7 @@ def _attempt_all(
 def _sharpen(trials: list[Trial], evidence: Evidence) -> None:
     """Refine the parameters of the nearest trials, and of those with uncertain parameters."""
     # The nearest by ratio and by residual: perhaps a parameter lacks only a few digits.
-    ways = ("rank", "sample.residual")
-    near = (min(trials, key=attrgetter(way), default=None) for way in ways)
+    near = (min(trials, key=attrgetter(way), default=None) for way in ("rank", "sample.residual"))
     nearest = [id(trial) for trial in near]
     for index, trial in enumerate(trials):
         uncertain = trial.fits and trial.hypothesis.uncertainty

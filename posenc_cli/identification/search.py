@@ -174,10 +174,9 @@ class Identification(Record):
         if best is None or best.census is None:
             return "no known encoding"
         multiplied = [] if best.multiplied == 1 else [f"multiplied by {best.multiplied:.9g}"]
-        misfits = best.census.misfits
-        but = "" if best.fits else f", misfits: {misfits}"
-        shown_settings = self.settings.items()
-        texts = [f"{name} {value}" for name, value in shown_settings if name != "scheme" and value]
+        but = "" if best.fits else f", misfits: {best.census.misfits}"
+        shown = {name: value for name, value in self.settings.items() if value}
+        texts = [f"{name} {value}" for name, value in shown.items() if name != "scheme"]
         name = ", ".join([best.scheme, *texts, *best.forms, *multiplied])
         compared = f"all {best.compared} rows compared{but}"
         others_that_fit = [c.scheme for c in self.candidates if c.fits and c.bits == best.bits]
@@ -342,11 +341,10 @@ def _roundings(evidence: Evidence) -> Iterator[str]:
 
 def _models(attempt: Attempt, counted: Census | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the models with the same table in all rows that fit, and models that only fit."""
-    trial = attempt.trial
     if counted is None or not counted.fits_many:
         return (), ()
-    names = models_of(trial)
-    return (names, ()) if counted.loose == 0 and trial.read_off is None else ((), names)
+    names = models_of(attempt.trial)
+    return (names, ()) if counted.loose == 0 and attempt.trial.read_off is None else ((), names)
 
 
 def _omissions(attempt: Attempt, counted: Census | None) -> Iterator[str]:
