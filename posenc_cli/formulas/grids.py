@@ -27,7 +27,7 @@ from posenc_cli.formulas.parameters import Base, Dim, Param, as_text
 from posenc_cli.formulas.rotary import PairLayout, Partial, ladder, plain_waves, rotated_dim
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.positions import LARGEST_POSITION
-from posenc_cli.records import Record, replace
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -166,7 +166,7 @@ def sinusoidal_nd(
             coordinates=_on_grid(
                 grid,
                 [axis for axis, pairs in counts for _ in range(pairs)],
-                [(number, 1) for number in first],
+                [_AxisLine(number) for number in first],
             ),
         ),
         width=dim,
@@ -288,9 +288,9 @@ _SINUSOIDAL = {
         "56, 56 of 128, and cogvideox uses 16, 24, 24 of 64. flux2 has four axes (frame, row, "
         "column, token) of 32 dimensions each. Flux uses hunyuan-video with base=10000. "
         "Qwen-Image does too, with the origin at minus half of the grid. Z-Image uses cogvideox "
-        "with base=256. pixtral, qwen2-vl, hunyuan-image-3 and dinov3 use the half layout over "
-        "all dimensions (row, column, row, column). gemma4 uses the half layout within each axis "
-        "(row, row, column, column). All other conventions use the interleaved layout. The "
+        "with base=256. pixtral, qwen2-vl, hunyuan-image-3, dinov3 and cosmos use the half layout "
+        "over all dimensions (row, column, row, column). gemma4 uses the half layout within each "
+        "axis (row, row, column, column). All other conventions use the interleaved layout. The "
         "default base is 100 for dinov3 and gemma4, 256 for hunyuan-video, 2000 for flux2, e^4 "
         "for liere, and 10000 for most others. eva-pixels sets base to 224 (max_res), and "
         "lucidrains-pixel to 10 (max_freq). llama4 counts from 1. eva is timm's "
@@ -401,7 +401,7 @@ def rope_axial(
         str | None,
         Param(
             "file of coordinates instead of the grid, of shape (2, L), or (3, L) for videos, in "
-            "the model's own units (dinov3: −1 to 1; liere: 0 to 1)",
+            "the model's own units (dinov3, ltx: −1 to 1; liere: 0 to 1)",
             is_file=True,
         ),
     ] = None,
@@ -433,8 +433,10 @@ def rope_axial(
     lines = chosen.lines(convention, grid, origin, base_size, interpolation_scale)
     growths = chosen.growths(convention, counts, rope_scale)
     until_last = [pair - pairs for pairs in counts for pair in range(pairs)]
-    dealt = until_last.__getitem__ if chosen.rule in _DEALT else None
-    pairs_in_order = sorted(range(len(until_last)), key=dealt)
+    pairs_in_order = sorted(
+        range(len(until_last)),
+        key=until_last.__getitem__ if chosen.rule in _DEALT else None,
+    )
 
     def of_axis(xp: Any, place: int) -> Any:
         axis, pairs = followed[place], counts[place]
@@ -450,8 +452,7 @@ def rope_axial(
     by_axis = [axis for axis, pairs in zip(followed, counts, strict=True) for _ in range(pairs)]
     of_pairs = [by_axis[pair] for pair in pairs_in_order]
     if axes is None:
-        coordinates = _on_grid(grid, of_pairs, [(line.first, line.step) for line in lines])
-        coordinates = replace(coordinates, parts=tuple(line.parts for line in lines))
+        coordinates = _on_grid(grid, of_pairs, lines)
     else:
         coordinates = Coordinates(tuple(of_pairs), file=AxesFile(axes, len(grid)))
     return Rotation(
@@ -613,8 +614,11 @@ class _AxisRotation(Record):
             return _AxisLine(min(1 - count, -1), 2, max(count - 1, 1))
         if self.rule == "fractions":
             parts, whole = scale.as_integer_ratio()
-            text = f"--set interpolation_scale {as_text(scale)} (62.5 is a binary fraction)"
-            return _checked(_AxisLine(-parts, 2 * whole, parts), count, text)
+            return _checked(
+                _AxisLine(-parts, 2 * whole, parts),
+                count,
+                f"--set interpolation_scale {as_text(scale)} (62.5 is a binary fraction)",
+            )
         if self.rule == "centres":
             return _AxisLine(1 - count, 2, count)
         last = max(count - 1, 1) if self.rule == "to-one" else 1
@@ -843,11 +847,11 @@ def _number_per_axis(
 
 
 def _on_grid(
-    grid: tuple[int, ...], followed: Sequence[int], lines: Sequence[tuple[int, int]]
+    grid: tuple[int, ...], followed: Sequence[int], lines: Sequence[_AxisLine]
 ) -> Coordinates:
     """Return coordinates of row-major positions, for waves that each follow one axis.
 
-    Along an axis they are first + step · index, from its ``(first, step)``.
+    Along an axis they are first + step · index of its line.
 
     Raises: InvalidInput for a grid with too many positions.
     """
@@ -856,12 +860,13 @@ def _on_grid(
     def at(numbers: Any) -> tuple[Any, ...]:
         indices = [numbers // stride % count for stride, count in zip(strides, grid, strict=True)]
         return tuple(
-            first + step * index for index, (first, step) in zip(indices, lines, strict=True)
+            line.first + line.step * index for index, line in zip(indices, lines, strict=True)
         )
 
     return Coordinates(
         axes=tuple(followed),
-        steps=tuple(step for _, step in lines),
+        steps=tuple(line.step for line in lines),
+        parts=tuple(line.parts for line in lines),
         at=at,
         capacity=grid_capacity(grid),
     )

@@ -130,8 +130,10 @@ def _numbering_parameters(
         places = keys - token
         sides = [side for side in range(2, places // 2 + 1) if places % side == 0]
         for rows in sorted(sides, key=lambda side: abs(side - places // side)):
-            window = {"window_size": (rows, places // rows)}
-            yield {**window, "class_token": True} if token else window
+            yield {
+                "window_size": (rows, places // rows),
+                **({"class_token": True} if token else {}),
+            }
 
 
 def _pair_guesses(scheme: Scheme, given: dict[str, Any], profile: BiasProfile) -> Iterator[Guess]:

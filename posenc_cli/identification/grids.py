@@ -535,8 +535,9 @@ def _with_scales(
     if (np.abs(shares / share - 1) <= errors + error)[longer].all():
         found = bound.changed(_SCALE + _FIT, interpolation_scale=1 / share)
         if found is not None:
-            free = {**found.uncertainty, "interpolation_scale": error / share}
-            yield replace(found, uncertainty=free)
+            yield replace(
+                found, uncertainty={**found.uncertainty, "interpolation_scale": error / share}
+            )
 
 
 def _measured_growth(
