@@ -113,7 +113,7 @@ def scaled_grids(draw):
     match convention:
         case "ltx":
             frames = draw(st.sampled_from([60, 62.5, 75]))
-            given["interpolation_scale"] = draw(st.sampled_from([(frames, 64, 64), (64,), (2,)]))
+            given["interpolation_scale"] = draw(st.sampled_from([(frames, 64, 64), (64,)]))
         case "dinov3":
             given["base_size"] = text([draw(st.sampled_from([min(grid), max(grid), 16]))] * 2)
         case "lucidrains-pixel":
