@@ -371,7 +371,6 @@ posenc has no scheme for these functions:
 
 - `kornia:PositionEncodingSine` (LoFTR) repeats the columns sin x, cos x, sin y, cos y.
 - `demucs:create_2d_sin_embedding` alternates sin x and cos x, then sin y and cos y.
-- `diffusers:get_2d_rotary_pos_embed_lumina` alternates pairs that rotate by row and by column.
 - `labml-nn:get_alibi_biases` counts keys from 1.
 - `pytorch-forecasting:PositionalEncoder` uses different frequencies for the sine and the
   cosine of a pair, so its dot products do not depend on the distance alone.

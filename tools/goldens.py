@@ -74,7 +74,10 @@ RECORDED: Mapping[str, str] = {
     **dict.fromkeys(
         ("sin_fairseq_d64_pad1", "sin_t2t_d64_min1_max10000_start0", "sin_t2t_nd"), OLD
     ),
-    "config_diffusers": "diffusers, its source, is not among the extra's packages",
+    **dict.fromkeys(
+        ("config_diffusers", "rope_grids_scaled"),
+        "diffusers, its source, is not among the extra's packages",
+    ),
     "conventions": "tools/conventions.py makes it, in an environment for each framework",
     "gguf_architectures": "tools/llama_cpp.py makes it of llama.cpp's source, by g++",
     "gguf_forms": "the package that writes it is not among the extra's",

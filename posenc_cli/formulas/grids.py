@@ -27,7 +27,7 @@ from posenc_cli.formulas.parameters import Base, Dim, Param, as_text
 from posenc_cli.formulas.rotary import PairLayout, Partial, ladder, plain_waves, rotated_dim
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.positions import LARGEST_POSITION
-from posenc_cli.records import Record, replace
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,6 +45,14 @@ Grid = Annotated[
         maximum=LARGEST_POSITION,
         separator="x",
         source="ViT-B/16 at 224 pixels",
+    ),
+]
+InterpolationScale = Annotated[
+    tuple[float, ...] | None,
+    Param(
+        "divisor of the coordinates, one number or one per axis, as in diffusers",
+        minimum=1e-6,
+        maximum=1e9,
     ),
 ]
 
@@ -106,14 +114,7 @@ def sinusoidal_nd(
             separator="x",
         ),
     ] = None,
-    interpolation_scale: Annotated[
-        tuple[float, ...] | None,
-        Param(
-            "divisor of the coordinates, one number or one per axis, as in diffusers",
-            above=0,
-            maximum=1e9,
-        ),
-    ] = None,
+    interpolation_scale: InterpolationScale = None,
     origin: Annotated[
         tuple[int, ...] | None,
         Param(
@@ -138,11 +139,7 @@ def sinusoidal_nd(
             f"--set base_size {_text(base_size)}: "
             + ("normalize=true has its own" if normalize else f"grid={_text(grid)} has other axes")
         )
-    scales = interpolation_scale or (1,)
-    if len(scales) not in (1, len(grid)):
-        raise InvalidInput(
-            f"--set interpolation_scale {as_text(scales)}: must be 1 number, or {len(grid)}"
-        )
+    scales = _number_per_axis("interpolation_scale", interpolation_scale, grid)
     chosen = _SINUSOIDAL[convention]
     counts = chosen.counts(convention, dim, grid)
     first = origin or (chosen.origin,) * len(grid)
@@ -157,7 +154,7 @@ def sinusoidal_nd(
         ladder = 1 / base ** (xp.arange(0, pairs, 1) / steps)
         if base_size is not None:
             ladder = ladder * base_size[axis] / grid[axis]
-        scaled = ladder / xp.asarray(scales[axis % len(scales)])
+        scaled = ladder / xp.asarray(scales[axis])
         # DETR has the positions 1 … n end just below 2π.
         whole = 2_000_000 * xp.asarray(xp.pi) / (1_000_000 * grid[axis] + 1)
         return scaled * whole if normalize else scaled
@@ -169,7 +166,7 @@ def sinusoidal_nd(
             coordinates=_on_grid(
                 grid,
                 [axis for axis, pairs in counts for _ in range(pairs)],
-                [(number, 1) for number in first],
+                [_AxisLine(number) for number in first],
             ),
         ),
         width=dim,
@@ -268,7 +265,8 @@ _SINUSOIDAL = {
     source=(
         "Su et al. 2021 §3.2.2 on each axis; Heo et al. 2024, arXiv:2403.13298 §3.2; Wan 2025, "
         "arXiv:2503.20314; HunyuanVideo 2024, arXiv:2412.03603; CogVideoX 2024, arXiv:2408.06072; "
-        "LieRE, Ostmeier et al. 2024, arXiv:2406.10322"
+        "LieRE, Ostmeier et al. 2024, arXiv:2406.10322; diffusers' CosmosRotaryPosEmbed and "
+        "LTXVideoRotaryPosEmbed"
     ),
     formula=(
         "the pairs of each axis rotate by x · θ_i, θ_i = base^(−i/n) of the n pairs of the axis; "
@@ -277,7 +275,8 @@ _SINUSOIDAL = {
         "and have the same frequencies; dinov3: by 2π · c · θ_i, c is the center of a patch from "
         "−1 to 1; liere: by c · e^(−4i/(n − 1)), c from 0 (first patch) to 1 (last patch); "
         "eva-pixels: by c · π · (base/2)^(i/(n − 1)), c from −1 (first patch) to 1 (last patch); "
-        "lucidrains-pixel: by c · π · (1 + (base/2 − 1) · i/(n − 1))"
+        "lucidrains-pixel: by c · π · (1 + (base/2 − 1) · i/(n − 1)); ltx: by (2x − 1) · π/2 · "
+        "base^(i/(n − 1))"
     ),
     convention=(
         "Most conventions order the axes as rows, columns. llama4 and moonvit (Kimi-VL's vision "
@@ -287,9 +286,9 @@ _SINUSOIDAL = {
         "56, 56 of 128, and cogvideox uses 16, 24, 24 of 64. flux2 has four axes (frame, row, "
         "column, token) of 32 dimensions each. Flux uses hunyuan-video with base=10000. "
         "Qwen-Image does too, with the origin at minus half of the grid. Z-Image uses cogvideox "
-        "with base=256. pixtral, qwen2-vl, hunyuan-image-3 and dinov3 use the half layout over "
-        "all dimensions (row, column, row, column). gemma4 uses the half layout within each axis "
-        "(row, row, column, column). All other conventions use the interleaved layout. The "
+        "with base=256. pixtral, qwen2-vl, hunyuan-image-3, dinov3 and cosmos use the half layout "
+        "over all dimensions (row, column, row, column). gemma4 uses the half layout within each "
+        "axis (row, row, column, column). All other conventions use the interleaved layout. The "
         "default base is 100 for dinov3 and gemma4, 256 for hunyuan-video, 2000 for flux2, e^4 "
         "for liere, and 10000 for most others. eva-pixels sets base to 224 (max_res), and "
         "lucidrains-pixel to 10 (max_freq). llama4 counts from 1. eva is timm's "
@@ -299,6 +298,11 @@ _SINUSOIDAL = {
         "liere and llama4, and the text of cogvideox and hunyuan-video. Rows are in row-major "
         "order, but Qwen2-VL itself orders its patches in 2 × 2 blocks. Gemma 4's image processor "
         "passes (x, y), so the first half of the pairs follows columns. Use order=wh for Gemma 4. "
+        "Lumina is moonvit with order=hw; its linear_factor is interpolation_scale. dinov3 with "
+        "normalize_coords=max (or min) has the longer (or shorter) side twice as base_size. cosmos "
+        "is like wan, but each axis has its own base. Its frames have interpolation_scale fps/24. "
+        "ltx alternates frames, rows and columns; remaining pairs come first and do not rotate. "
+        "LTX-Video has interpolation_scale=62.5,64,64 at 25 frames per second (2.5 · fps). "
         "CogVideoX 1.0 scales other grid sizes to a crop of its trained grid (base_size=30x45), "
         "but CogVideoX 1.5 counts rows and columns. liere is LieRE's fixed form. LieRE's learned "
         "form with 2 × 2 generators is rope-mixed."
@@ -338,6 +342,8 @@ def rope_axial(
             "wan",
             "hunyuan-video",
             "cogvideox",
+            "cosmos",
+            "ltx",
             "flux2",
             "hunyuan-image-3",
             "moonvit",
@@ -363,10 +369,21 @@ def rope_axial(
     base_size: Annotated[
         tuple[int, ...] | None,
         Param(
-            "rows x columns of the trained grid, to which eva and cogvideox scale the coordinates",
+            "rows x columns of the trained grid, to which eva and cogvideox scale the coordinates; "
+            "for dinov3, by which it divides them [default: the grid]",
             minimum=1,
             maximum=LARGEST_POSITION,
             separator="x",
+        ),
+    ] = None,
+    interpolation_scale: InterpolationScale = None,
+    rope_scale: Annotated[
+        tuple[float, ...] | None,
+        Param(
+            "for cosmos: factor s of frames, rows and columns; the base of an axis with d "
+            "dimensions is multiplied by s^(d/(d − 2)) [default: 2,1,1]",
+            minimum=0.01,
+            maximum=1e6,
         ),
     ] = None,
     origin: Annotated[
@@ -382,7 +399,7 @@ def rope_axial(
         str | None,
         Param(
             "file of coordinates instead of the grid, of shape (2, L), or (3, L) for videos, in "
-            "the model's own units (dinov3: −1 to 1; liere: 0 to 1)",
+            "the model's own units (dinov3, ltx: −1 to 1; liere: 0 to 1)",
             is_file=True,
         ),
     ] = None,
@@ -405,37 +422,37 @@ def rope_axial(
         )
     if axes is not None:
         grid, base_size, origin = (1,) * (len(chosen.shares) or 2), None, None
+        if interpolation_scale is not None:
+            raise InvalidInput("--set interpolation_scale: the file of axes has scaled coordinates")
+    if base is not None and base > _STEEPEST and chosen.rule in _RISING:
+        raise InvalidInput(f"--base {as_text(base)}: {convention} has a base of at most 1e30")
     followed = chosen.axes(convention, grid, order)
     counts = chosen.counts(convention, rotated // 2, followed, sections)
+    lines = chosen.lines(convention, grid, origin, base_size, interpolation_scale)
+    growths = chosen.growths(convention, counts, rope_scale)
+    until_last = [pair - pairs for pairs in counts for pair in range(pairs)]
+    pairs_in_order = sorted(
+        range(len(until_last)),
+        key=until_last.__getitem__ if chosen.rule in _DEALT else None,
+    )
+
     ladder_base = chosen.base if base is None else base
-    lines = chosen.lines(convention, grid, origin, base_size)
+
+    def of_axis(xp: Any, place: int) -> Any:
+        axis, pairs = followed[place], counts[place]
+        own = ladder_base
+        if growths[place] != 1:
+            own = own * xp.asarray([growths[place]]) ** (xp.asarray([pairs]) / (pairs - 1))
+        ladder = chosen.frequencies(xp, counts, own, place)
+        return ladder / lines[axis].parts / xp.asarray(lines[axis].divisor)
 
     def frequencies(xp: Any) -> Any:
-        if chosen.rule in _DEALT:
-            same = len(followed) if chosen.rule == "woven" else 1
-            return ladder(xp, rotated, ladder_base)[
-                [pair // same * same for pair in range(rotated // 2)]
-            ]
-        return xp.concat(
-            [
-                chosen.frequencies(xp, pairs, ladder_base, grid[axis], place) / lines[axis].parts
-                for place, (axis, pairs) in enumerate(zip(followed, counts, strict=True))
-            ]
-        )
+        return xp.concat([of_axis(xp, place) for place in range(len(counts))])[pairs_in_order]
 
-    of_pairs = (
-        [*followed] * counts[0]
-        if chosen.rule in _DEALT
-        else [axis for axis, pairs in zip(followed, counts, strict=True) for _ in range(pairs)]
-    )
+    by_axis = [axis for axis, pairs in zip(followed, counts, strict=True) for _ in range(pairs)]
+    of_pairs = [by_axis[pair] for pair in pairs_in_order]
     if axes is None:
-        coordinates = _on_grid(grid, of_pairs, [(line.first, line.step) for line in lines])
-        coordinates = replace(
-            coordinates,
-            parts=tuple(
-                chosen.parts(count) * line.parts for count, line in zip(grid, lines, strict=True)
-            ),
-        )
+        coordinates = _on_grid(grid, of_pairs, lines)
     else:
         coordinates = Coordinates(tuple(of_pairs), file=AxesFile(axes, len(grid)))
     return Rotation(
@@ -447,11 +464,15 @@ def rope_axial(
 
 
 class _AxisLine(Record):
-    """Coordinates along an axis: (first + step · index) / parts, all of them integers."""
+    """Coordinates along an axis: (first + step · index) / parts / divisor.
+
+    All but the divisor are integers. ``parts`` are those of the model's own coordinates.
+    """
 
     first: int
     step: int = 1
     parts: int = 1
+    divisor: float = 1
 
 
 class _AxisRotation(Record):
@@ -468,7 +489,11 @@ class _AxisRotation(Record):
       base.
     - ``octaves``, ``even``: coordinates go from −1 to 1, and frequencies from π to π · base/2,
       evenly in logarithms (``octaves``) or in themselves (``even``).
+    - ``fractions``: coordinates are 2c − 1 for a fraction c of a maximum size, and frequencies rise
+      from π/2 to π/2 · base. The pairs alternate between the axes, after those left over, which are
+      constant.
 
+    ``rope_scale`` are the factors by which the base of each axis grows (:meth:`growths`).
     ``shares`` are the shares of pairs for the frames, rows and columns of a video. The number of
     pairs must be a multiple of their sum; for thirds, frames get the remainder.
     """
@@ -478,11 +503,12 @@ class _AxisRotation(Record):
     blocks: int = 1
     order: Literal["hw", "wh"] = "hw"
     origin: int = 0
-    rule: Literal["count", "turns", "dealt", "woven", "centres", "to-one", "octaves", "even"] = (
-        "count"
-    )
+    rule: Literal[
+        "count", "turns", "dealt", "woven", "centres", "to-one", "octaves", "even", "fractions"
+    ] = "count"
     shares: tuple[int, ...] = ()
     spread: bool = False
+    rope_scale: tuple[float, ...] = ()
 
     def axes(
         self, name: str, grid: tuple[int, ...], order: Literal["hw", "wh"] | None
@@ -514,11 +540,11 @@ class _AxisRotation(Record):
 
         Raises: InvalidInput if the pairs cannot be divided like this.
         """
+        if given is not None and (not self.shares or self.rule == "fractions"):
+            raise InvalidInput(
+                f"--set sections {as_text(given)}: the axes of {name} have equally many pairs"
+            )
         if not self.shares:
-            if given is not None:
-                raise InvalidInput(
-                    f"--set sections {as_text(given)}: both axes of {name} have equally many pairs"
-                )
             return (pairs // len(axes),) * len(axes)
         if given is not None:
             if len(given) != len(self.shares) or sum(given) != pairs:
@@ -539,61 +565,91 @@ class _AxisRotation(Record):
         counts = [share * (pairs // whole) for share in self.shares]
         return counts[0] + rest, *counts[1:]
 
+    def growths(
+        self, name: str, counts: tuple[int, ...], given: tuple[float, ...] | None
+    ) -> tuple[float, ...]:
+        """Return the factor s of each axis: its base is multiplied by s^(n/(n − 1)) for n pairs.
+
+        Raises: InvalidInput if the model has one base for all axes, or an axis has one pair.
+        """
+        factors = given or self.rope_scale
+        if factors and (not self.rope_scale or min(counts) < 2):
+            why = "needs at least 2 pairs per axis" if self.rope_scale else "has no rope_scale"
+            raise InvalidInput(f"--set rope_scale {as_text(factors)}: {name} {why}")
+        return _number_per_axis("rope_scale", factors, counts)
+
     def lines(
         self,
         name: str,
         grid: tuple[int, ...],
         origin: tuple[int, ...] | None,
         base_size: tuple[int, ...] | None,
+        scales: tuple[float, ...] | None,
     ) -> list[_AxisLine]:
         """Return the coordinates along each axis.
 
-        Raises: InvalidInput if the model or the grid does not allow this origin or base_size.
+        Raises: InvalidInput if the model or the grid does not allow these parameters.
         """
-        counted = self.rule in ("count", "turns", *_DEALT)
+        counted = self.rule in ("count", "turns", "dealt", "woven")
         if origin is not None and (not counted or len(origin) != len(grid)):
             raise InvalidInput(
                 f"--set origin {as_text(origin)}: "
                 + (f"must be {len(grid)} numbers" if counted else f"{name} does not count places")
             )
+        if scales is not None and (base_size or not (counted or self.rule == "fractions")):
+            why = "base_size scales them" if base_size else f"{name} does not count places"
+            raise InvalidInput(f"--set interpolation_scale {as_text(scales)}: {why}")
         if base_size is not None and self.spread and len(base_size) == len(grid):
             spread = zip(origin or (0,) * len(grid), base_size, grid, strict=True)
             return [_AxisLine(first * count, base, count) for first, base, count in spread]
+        if base_size is not None and self.rule == "centres" and len(base_size) == len(grid):
+            return [self._line(side, 0, 1) for side in base_size]
         if base_size is not None:
             return [_AxisLine((origin or (0,))[0]), *_cropped(name, grid, base_size)]
-        return [
-            self._line(count, self.origin if origin is None else origin[axis])
-            for axis, count in enumerate(grid)
-        ]
+        first = origin or (self.origin,) * len(grid)
+        divisors = _number_per_axis("interpolation_scale", scales, grid)
+        return [self._line(*each) for each in zip(grid, first, divisors, strict=True)]
 
-    def _line(self, count: int, origin: int) -> _AxisLine:
+    def _line(self, count: int, origin: int, scale: float) -> _AxisLine:
         if self.rule in ("octaves", "even"):  # a single place is at the first end
             return _AxisLine(min(1 - count, -1), 2, max(count - 1, 1))
-        return _AxisLine(1 - count, 2) if self.rule == "centres" else _AxisLine(origin)
+        if self.rule == "fractions":
+            parts, whole = scale.as_integer_ratio()
+            return _checked(
+                _AxisLine(-parts, 2 * whole, parts),
+                count,
+                f"--set interpolation_scale {as_text(scale)} (62.5 is a binary fraction)",
+            )
+        if self.rule == "centres":
+            return _AxisLine(1 - count, 2, count)
+        last = max(count - 1, 1) if self.rule == "to-one" else 1
+        return _AxisLine(origin, 1, last, scale)
 
-    def parts(self, count: int) -> int:
-        """Return the denominator of the model's own coordinates along an axis of ``count``."""
-        return {"centres": count, "to-one": max(count - 1, 1)}.get(self.rule, 1)
-
-    def frequencies(self, xp: Any, pairs: int, base: float | None, count: int, place: int) -> Any:
-        """Return the frequencies of an axis with ``count`` positions, at a place of the order."""
+    def frequencies(self, xp: Any, counts: tuple[int, ...], base: Any, place: int) -> Any:
+        """Return the frequencies of the axis at a place of the order, per unit of coordinates."""
+        pairs = counts[place]
         steps = xp.arange(0, pairs) / max(pairs - 1, 1)
         if self.rule == "to-one":
             whole = xp.exp(xp.asarray([4.0])) if base is None else xp.asarray([base])
-            return 1 / whole**steps / max(count - 1, 1)
+            return 1 / whole**steps
         assert base is not None
         if self.rule == "octaves":
             return (xp.asarray(base) / 2) ** steps * xp.pi
         if self.rule == "even":
             return ((xp.asarray(base) / 2 - 1) * steps + 1) * xp.pi
-        if self.rule == "turns":
+        if self.rule == "fractions":
+            rising = base ** (xp.arange(0, counts[-1]) / max(counts[-1] - 1, 1)) * xp.pi / 2
+            return xp.concat([xp.zeros(pairs - counts[-1]), rising])
+        if self.rule in ("turns", "dealt"):
             return 1 / base ** (xp.arange(2 * place, 4 * pairs, 4) / (4 * pairs))
         plain = ladder(xp, 2 * pairs, base)
-        return plain * 2 * xp.pi / count if self.rule == "centres" else plain
+        return plain * 2 * xp.pi if self.rule == "centres" else plain
 
 
 _THIRDS = (1, 1, 1)
-_DEALT = ("dealt", "woven")
+_RISING, _STEEPEST = ("octaves", "even", "fractions"), 1e30
+"""Rules by which the base multiplies frequencies, and the largest whose angles are exact."""
+_DEALT = ("dealt", "woven", "fractions")
 """Rules by which the pairs alternate between the axes."""
 
 ROTARY_CONVENTIONS = {
@@ -609,6 +665,8 @@ ROTARY_CONVENTIONS = {
     "wan": _AxisRotation(layout="interleaved", shares=_THIRDS),
     "hunyuan-video": _AxisRotation(base=256.0, layout="interleaved", shares=(2, 7, 7)),
     "cogvideox": _AxisRotation(layout="interleaved", shares=(2, 3, 3)),
+    "cosmos": _AxisRotation(shares=_THIRDS, rope_scale=(2, 1, 1)),
+    "ltx": _AxisRotation(layout="interleaved", shares=_THIRDS, rule="fractions"),
     "hunyuan-image-3": _AxisRotation(rule="dealt"),
     "moonvit": _AxisRotation(layout="interleaved", order="wh", rule="woven"),
     "flux2": _AxisRotation(base=2000.0, layout="interleaved", shares=(1, 1, 1, 1)),
@@ -745,8 +803,9 @@ def _cropped(name: str, grid: tuple[int, ...], base_size: tuple[int, ...]) -> li
 
     text = f"--set base_size {_text(base_size)}"
     if name != "cogvideox":
-        known = f"{name} counts rows and columns; cogvideox and eva have a base_size"
-        raise InvalidInput(f"{text}: {'must be rows x columns' if name == 'eva' else known}")
+        known = f"{name} counts rows and columns; cogvideox, dinov3 and eva have a base_size"
+        sided = name in ("dinov3", "eva")
+        raise InvalidInput(f"{text}: {'must be rows x columns' if sided else known}")
     if len(base_size) != 2:
         raise InvalidInput(f"{text}: must be rows x columns")
     (high, wide), (rows, columns) = base_size, grid[1:]
@@ -761,18 +820,39 @@ def _cropped(name: str, grid: tuple[int, ...], base_size: tuple[int, ...]) -> li
         step = (last - first) / (count - 1) if count > 1 else Fraction(1)
         parts = lcm(last.denominator, step.denominator)
         line = _AxisLine(first * parts, int(step * parts), parts)
-        if abs(line.first) + abs(line.step) * count > LARGEST_POSITION:
-            raise InvalidInput(f"{text}: {count} places of it are more parts than 2^53")
-        lines.append(line)
+        lines.append(_checked(line, count, text))
     return lines
 
 
+def _checked(line: _AxisLine, count: int, text: str) -> _AxisLine:
+    """Return the line of ``count`` places.
+
+    Raises: InvalidInput if its integers exceed 2^53.
+    """
+    if abs(line.first) + abs(line.step) * count > LARGEST_POSITION:
+        raise InvalidInput(f"{text}: {count} places of it are more parts than 2^53")
+    return line
+
+
+def _number_per_axis(
+    name: str, numbers: tuple[float, ...] | None, axes: Sequence[int]
+) -> tuple[float, ...]:
+    """Return one number per axis from one for all axes, one per axis, or none for 1.
+
+    Raises: InvalidInput for another number of numbers.
+    """
+    given = numbers or (1.0,)
+    if len(given) not in (1, len(axes)):
+        raise InvalidInput(f"--set {name} {as_text(given)}: must be 1 number, or {len(axes)}")
+    return given * len(axes) if len(given) == 1 else given
+
+
 def _on_grid(
-    grid: tuple[int, ...], followed: Sequence[int], lines: Sequence[tuple[int, int]]
+    grid: tuple[int, ...], followed: Sequence[int], lines: Sequence[_AxisLine]
 ) -> Coordinates:
     """Return coordinates of row-major positions, for waves that each follow one axis.
 
-    Along an axis they are first + step · index, from its ``(first, step)``.
+    Along an axis they are first + step · index of its line.
 
     Raises: InvalidInput for a grid with too many positions.
     """
@@ -781,12 +861,13 @@ def _on_grid(
     def at(numbers: Any) -> tuple[Any, ...]:
         indices = [numbers // stride % count for stride, count in zip(strides, grid, strict=True)]
         return tuple(
-            first + step * index for index, (first, step) in zip(indices, lines, strict=True)
+            line.first + line.step * index for index, line in zip(indices, lines, strict=True)
         )
 
     return Coordinates(
         axes=tuple(followed),
-        steps=tuple(step for _, step in lines),
+        steps=tuple(line.step for line in lines),
+        parts=tuple(line.parts for line in lines),
         at=at,
         capacity=grid_capacity(grid),
     )

@@ -362,9 +362,9 @@ def _attempt_all(
 def _sharpen(trials: list[Trial], evidence: Evidence) -> None:
     """Refine the parameters of the nearest trials, and of those with uncertain parameters."""
     # The nearest by ratio and by residual: perhaps a parameter lacks only a few digits.
-    ways = ("rank", "sample.residual")
-    near = (min(trials, key=attrgetter(way), default=None) for way in ways)
-    nearest = [id(trial) for trial in near]
+    nearest = [
+        id(min(trials, key=attrgetter(way), default=None)) for way in ("rank", "sample.residual")
+    ]
     for index, trial in enumerate(trials):
         uncertain = trial.fits and trial.hypothesis.uncertainty
         if trial.bound.content.waves is not None and (id(trial) in nearest or uncertain):

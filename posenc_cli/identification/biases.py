@@ -130,8 +130,10 @@ def _numbering_parameters(
         places = keys - token
         sides = [side for side in range(2, places // 2 + 1) if places % side == 0]
         for rows in sorted(sides, key=lambda side: abs(side - places // side)):
-            window = {"window_size": (rows, places // rows)}
-            yield {**window, "class_token": True} if token else window
+            yield {
+                "window_size": (rows, places // rows),
+                **({"class_token": True} if token else {}),
+            }
 
 
 def _pair_guesses(scheme: Scheme, given: dict[str, Any], profile: BiasProfile) -> Iterator[Guess]:
@@ -233,8 +235,7 @@ def profiles_of(evidence: Evidence) -> list[BiasProfile]:
 def _first_key(values: RealRows) -> int:
     """Return the first key if scores (heads, keys) are multiples of the key, else 0."""
     slopes = (values[:, -1] - values[:, 0]) / (values.shape[1] - 1)
-    with np.errstate(all="ignore"):
-        first = float(median(values[:, 0] / slopes))
+    first = float(median(values[:, 0] / slopes))
     return round(first) if 0 < first < LARGEST_POSITION else 0
 
 
@@ -260,8 +261,7 @@ def profile_of(
             return None
         ways = [np.arange(queries)]
     profiles = (_profile_of_rows(cube, rows, evidence, by, number) for rows in ways)
-    found = next(filter(None, profiles), None)
-    return found and replace(found, single=single)
+    return next(filter(None, profiles), None)
 
 
 def _query_rows(queries: int) -> list[Integers]:
@@ -292,7 +292,8 @@ def _profile_of_rows(
     size = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 0.0
     if not scatter <= 4 * evidence.rounding * size:
         return None
-    return BiasProfile(by, indices, values, keys, queries, False, scatter, causal, number)
+    single = len(evidence.shape) == 2
+    return BiasProfile(by, indices, values, keys, queries, single, scatter, causal, number)
 
 
 def _indices(by: str, offsets: Integers, number: PairNumber | None = None) -> Integers:

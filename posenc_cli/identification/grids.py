@@ -24,12 +24,12 @@ from posenc_cli.formulas.inverse import (
     SPARE,
     STEEPEST,
     SURE,
-    digit_count,
     snap,
     written_numbers,
 )
 from posenc_cli.formulas.mixed import rope_mixed
 from posenc_cli.formulas.parameters import as_text, uniform
+from posenc_cli.identification.other_matrices import SEEDS
 from posenc_cli.identification.readings import (
     View,
     bare_views,
@@ -46,7 +46,7 @@ from posenc_cli.inference.trial import Hypothesis
 from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from posenc_cli.formulas.declare import Content, Rotation, Scheme
     from posenc_cli.inference.evidence import Evidence
@@ -94,8 +94,13 @@ Grids are rarer than one axis, and each of these is rarer still.
 """
 _AXES_OF_VIDEO = 3
 """Frames, rows and columns."""
+_PIXEL_BASES = {"lucidrains-pixel": (256.0, 64.0, 100.0, 128.0, 224.0, 512.0, 20.0, 32.0)}
+"""Largest frequencies of pixels to try, because most pairs rotate by more than half a turn from
+place to place; rotary-embedding-torch's README has 256."""
+_NEWTON, _MOVED = 8, 1e-9
+"""Further steps of Newton's method to the logarithm of a base, and a step that ends it."""
 _WHOLE_SCALES = 17
-"""Scales to try as divisors of base sides; larger ones give the same coordinates."""
+"""Scales to try as divisors of base sides end below this."""
 _FEW_DIGITS = 6
 """Most digits of a scale that somebody wrote."""
 _FARTHEST, _TOLD = 1 << 10, 8
@@ -231,8 +236,8 @@ def _measured_rates(view: View, places: _GridPlaces, rounding: float) -> _GridRa
             if side < 4 or not are_waves(values.real):
                 continue
             rates[own], a, b, _ = free_waves(values.real)
-            residuals = values.real - a * np.cos(rates[own] * where[:, None])
-            residuals -= b * np.sin(rates[own] * where[:, None])
+            angles = rates[own] * where[:, None]
+            residuals = values.real - a * np.cos(angles) - b * np.sin(angles)
         else:
             turning = fit(where, values)
             rates[own] = turning.frequencies
@@ -290,7 +295,7 @@ def _bound(scheme: Scheme, given: tuple[tuple[str, Any], ...], count: int) -> _G
     Results are cached: each view and each assignment of axes asks for the same again.
     """
     try:
-        with scheme.answerable(), np.errstate(all="ignore"):
+        with scheme.answerable():
             content = scheme.bind(dict(given)).content
             waves = content.waves
             along = None if waves is None else waves.coordinates
@@ -371,17 +376,13 @@ def _with_followed_axes(plain: _GridScheme, places: _GridPlaces, view: View) -> 
     ways: list[_GridScheme | None] = [plain]
     if "sections" in plain.scheme.parameters and (shares := _sections(places)):
         ways.append(plain.changed(_SECTIONS, sections=shares))
-    found = next((way for way in ways if way and _follows_axes(way, places)), None)
+    moving = places.followed >= 0
+    following = (w for w in ways if w and (w.followed == places.followed)[moving].all())
+    found = next(following, None)
     if found is None or view.layout is None:
         return found
     own = cast("Rotation", found.content).layout
     return found if own == view.layout else found.changed(_OPTION, layout=view.layout)
-
-
-def _follows_axes(bound: _GridScheme, places: _GridPlaces) -> bool:
-    """Return whether the pairs that are not constant follow the axes of a scheme."""
-    moving = places.followed >= 0
-    return bool((bound.followed == places.followed)[moving].all())
 
 
 def _sections(places: _GridPlaces) -> tuple[int, ...] | None:
@@ -399,9 +400,9 @@ def _fitted_schemes(
     plain: _GridScheme, places: _GridPlaces, measured: _GridRates, view: View, limit: float
 ) -> Iterator[_GridScheme]:
     """Yield a scheme with base, scale and origin that fit a view, until a base fits tightly."""
-    bases = _with_bases(plain, measured) if "base" in plain.scheme.parameters else iter(())
+    bases = (_with_base_per_axis, _with_bases) if "base" in plain.scheme.parameters else ()
     tight = False
-    for based in itertools.chain((plain,), bases):
+    for based in itertools.chain((plain,), *(based(plain, measured) for based in bases)):
         for spaced in (based, *_with_scales(based, places, measured)):
             for shifted in (spaced, *_with_origins(spaced, places, measured)):
                 if _fits(view, shifted, limit):
@@ -416,13 +417,12 @@ def _known_rates(bound: _GridScheme, measured: _GridRates) -> tuple[Flags, Reals
 
     Along each axis these are the lowest-frequency pairs, as long as rates rise with the scheme's.
     """
-    with np.errstate(all="ignore"):
-        known = (np.abs(measured.rates) > 4 * measured.errors) & (bound.rates > 0)
-        ratios = np.log(np.abs(measured.rates) / bound.rates)
+    known = (np.abs(measured.rates) > 4 * measured.errors) & (bound.rates > 0)
+    ratios = np.log(np.abs(measured.rates) / bound.rates)
     for axis in set(bound.followed.tolist()):
         own = np.flatnonzero(known & (bound.followed == axis))
         own = own[np.argsort(bound.rates[own], kind="stable")]
-        rates = np.abs(measured.rates[own])
+        rates = measured.rates[own]  # below 0 past half a turn
         wrong = (rates > _FASTEST) | (np.diff(rates, prepend=0) < 0)
         known[own[int(np.argmax(wrong)) :] if wrong.any() else own[:0]] = False
     return known, ratios
@@ -430,18 +430,16 @@ def _known_rates(bound: _GridScheme, measured: _GridRates) -> tuple[Flags, Reals
 
 def _with_bases(plain: _GridScheme, measured: _GridRates) -> Iterator[_GridScheme]:
     """Yield a scheme with the bases that the rates show, or all common ones if they show none."""
-    base = plain.given.get("base", plain.scheme.bind(plain.given).params["base"])
     # A convention without a default base can be solved from any.
-    solved = _solved_base(plain, float(base or KNOWN_BASES[0]), measured)
-    if solved is None:
-        return
-    if math.isinf(solved[1]):
-        numbers = [(known, _BASE, 0.0) for known in KNOWN_BASES]
-    else:
-        number, error = solved
+    base = plain.scheme.bind(plain.given).params["base"] or KNOWN_BASES[0]
+    number, error = _solved_base(plain, base, measured) or (0.0, 0.0)
+    numbers = [(b, _BASE, 0.0) for b in _PIXEL_BASES.get(str(plain.given.get("convention")), ())]
+    if math.isinf(error):
+        numbers += [(known, _BASE, 0.0) for known in KNOWN_BASES]
+    elif number:
         near = [b for b in KNOWN_BASES if abs(b - number) <= 2 * error + 1e-4 * number]
-        written = written_numbers(number, error, tries=0.1)
-        numbers = [(b, _BASE, 0.0) for b in near]
+        written = written_numbers(number, SURE * error, tries=0.1)
+        numbers += [(b, _BASE, 0.0) for b in near]
         numbers += [(b, _BASE + 0.01 * digits, 0.0) for b, digits in written if b not in near]
         numbers.append((snap(number, error / SPARE), _FIT, error))
     for number, cost, error in numbers:
@@ -449,21 +447,53 @@ def _with_bases(plain: _GridScheme, measured: _GridRates) -> Iterator[_GridSchem
             yield replace(found, uncertainty={"base": error} if error else {})
 
 
+def _with_base_per_axis(plain: _GridScheme, measured: _GridRates) -> Iterator[_GridScheme]:
+    """Yield a scheme whose axes have different bases, as in Cosmos, in the fewest digits."""
+    unscaled = plain.changed(_SCALE, rope_scale=(1.0,))
+    if unscaled is None:
+        return
+    solved = []
+    for axis in range(int(plain.followed.max()) + 1):
+        own = plain.followed == axis
+        of_axis = replace(measured, errors=np.where(own, measured.errors, np.inf))
+        number, error = _solved_base(unscaled, KNOWN_BASES[0], of_axis) or (math.nan, 0.0)
+        solved.append((number, SURE * error / number, 1 - 1 / np.count_nonzero(own)))
+    found = []
+    for base in KNOWN_BASES:
+        scales = [
+            (1.0, 1) if math.isinf(error) else _written_number((number / base) ** power, error)
+            for number, error, power in solved
+        ]
+        given = {"base": base, "rope_scale": tuple(scale for scale, _ in scales)}
+        found.append((sum(digits for _, digits in scales), given))
+    digits, given = min(found, key=lambda choice: choice[0])
+    if digits < math.inf and (changed := unscaled.changed(0, **given)) is not None:
+        yield changed
+
+
+def _written_number(value: float, error: float) -> tuple[float, int | float]:
+    """Return the number that people write within a relative error of a value, and its digits.
+
+    There are infinitely many if nobody writes one.
+    """
+    return next(written_numbers(value, value * error), (value, math.inf))
+
+
 def _solved_base(
-    plain: _GridScheme, base: float, measured: _GridRates
+    plain: _GridScheme, base: float, measured: _GridRates, tries: int = _NEWTON
 ) -> tuple[float, float] | None:
     """Return the base whose rates along each axis are one multiple of a scheme's, and its error.
 
     The error is infinite if the rates show no base. None if they follow another rule. Logarithms of
-    rates are linear in ln base, so the scheme at two bases gives the solution.
+    rates are linear in ln base, so the scheme at two bases gives the solution; those of
+    lucidrains-pixel are not, and take more steps.
     """
     own, beside = (plain.changed(0, base=b) for b in (base, base * math.e))
     if own is None or beside is None:
         return None
     known, gaps = _known_rates(own, measured)
-    with np.errstate(all="ignore"):
-        slopes = np.log(beside.frequencies / own.frequencies)
-        weights = np.where(known, measured.rates / measured.errors, 0) ** 2
+    slopes = np.log(beside.frequencies / own.frequencies)
+    weights = np.where(known, measured.rates / measured.errors, 0) ** 2
     gaps, slopes = np.where(known, gaps, 0), np.where(known, slopes, 0)
     for axis in set(own.followed.tolist()):
         of_axis = own.followed == axis
@@ -471,16 +501,20 @@ def _solved_base(
         for values in (gaps, slopes) if total else ():
             values[of_axis] -= weights[of_axis] @ values[of_axis] / total
     power = float(weights @ slopes**2)
-    if power <= 0:
+    if power <= DOUBLE * float(weights.sum()):  # no axis shows two rates
         return base, math.inf
     step = float(weights @ (slopes * gaps)) / power
     residuals = np.abs(gaps - step * slopes) * np.sqrt(weights)
-    if not 0 < math.log(base) + step < STEEPEST or residuals.max() > _LADDER:
+    if not 0 < math.log(base) + step < STEEPEST:
+        return None
+    solved = base * math.exp(step)
+    if tries and abs(step) > _MOVED:
+        return _solved_base(plain, solved, measured, tries - 1)
+    if residuals.max() > _LADDER:
         return None
     error, count = 1 / math.sqrt(power), np.count_nonzero(weights)
     if count >= MANY:  # enough rates to measure their scatter
         error *= SURE * math.sqrt(float(residuals @ residuals) / (count - 1))
-    solved = base * math.exp(step)
     return solved, solved * (error + DOUBLE)
 
 
@@ -488,20 +522,22 @@ def _with_scales(
     bound: _GridScheme, places: _GridPlaces, measured: _GridRates
 ) -> Iterator[_GridScheme]:
     """Yield a scheme with coordinates scaled along each axis to give the measured rates."""
-    names = {"base_size", "interpolation_scale"} & {*bound.scheme.parameters}
-    if not names:
-        return
     grown = _measured_growth(bound, places, measured)
     if grown is None:
         return
     shares, errors = grown
-    ways = [*_scale_parameters(places, shares, errors, names)]
-    if len(shares) == _AXES_OF_VIDEO:
-        crops = _cropped_sides(bound, places, shares, measured)
-        ways += [{"base_size": _sides_text(sides)} for sides in crops]
-    for given in ways:
+    crops = _cropped_sides(bound, places, shares, measured)
+    for given in itertools.chain(_scale_parameters(places, shares, errors), crops):
         if (found := bound.changed(_SCALE, **given)) is not None:
             yield found
+    longer = errors > 0
+    error, share = min(zip(errors[longer].tolist(), shares[longer].tolist(), strict=True))
+    if (np.abs(shares / share - 1) <= errors + error)[longer].all():
+        found = bound.changed(_SCALE + _FIT, interpolation_scale=1 / share)
+        if found is not None:
+            yield replace(
+                found, uncertainty={**found.uncertainty, "interpolation_scale": error / share}
+            )
 
 
 def _measured_growth(
@@ -512,6 +548,8 @@ def _measured_growth(
     None if rates follow another rule, or equal the scheme's.
     """
     known, ratios = _known_rates(bound, measured)
+    if np.bincount(bound.followed[known]).max(initial=0) < _MOVING:
+        return None  # some scale gives any single rate
     shares, errors = np.ones(len(places.grid)), np.zeros(len(places.grid))
     for axis, side in enumerate(places.grid):
         own = known & (bound.followed == axis)
@@ -527,47 +565,46 @@ def _measured_growth(
 
 
 def _scale_parameters(
-    places: _GridPlaces, shares: Reals, errors: Reals, names: set[str]
+    places: _GridPlaces, shares: Reals, errors: Reals
 ) -> Iterator[dict[str, Any]]:
     """Yield parameters with which coordinates grow by ``shares`` of 1 from place to place."""
     sides = shares * np.array(places.grid)
-    if "base_size" in names and (np.abs(sides - np.round(sides)) <= errors * sides).all():
-        yield {"base_size": _sides_text(np.round(sides))}
-    if "interpolation_scale" in names:
-        for whole in range(2, _WHOLE_SCALES) if "base_size" in names else ():
-            spread = whole * sides
-            if (np.abs(spread - np.round(spread)) <= errors * spread).all():
-                yield {"base_size": _sides_text(np.round(spread)), "interpolation_scale": (whole,)}
-                break
-        exact = zip((1 / shares).tolist(), errors, strict=True)
-        scales = [snap(scale, scale * error) for scale, error in exact]
-        one = scales[:1] if len(set(scales)) == 1 else scales
-        if max(map(digit_count, scales)) <= _FEW_DIGITS:
-            yield {"interpolation_scale": tuple(one)}
-
-
-def _sides_text(sides: Iterable[float]) -> str:
-    return as_text(tuple(int(side) for side in sides), separator="x")
+    # DINOv3 divides by the sides of its base, and others multiply by them.
+    ways = [(sides, 1), (np.array(places.grid) / shares, 1)]
+    ways += [(whole * sides, whole) for whole in range(2, _WHOLE_SCALES)]
+    for exact, whole in ways:
+        base = np.round(exact)
+        if (np.abs(exact - base) <= errors * exact).all():
+            given = {"base_size": tuple(base.astype(int).tolist())}
+            yield given if whole == 1 else {**given, "interpolation_scale": (whole,)}
+            if whole > 1:
+                break  # larger ones give the same coordinates
+    numbers = map(_written_number, (1 / shares).tolist(), errors.tolist())
+    scales, digits = zip(*numbers, strict=True)
+    if max(digits) <= _FEW_DIGITS:
+        yield {"interpolation_scale": scales[:1] if len({*scales}) == 1 else scales}
 
 
 def _cropped_sides(
     bound: _GridScheme, places: _GridPlaces, shares: Reals, measured: _GridRates
-) -> Iterator[tuple[int, ...]]:
+) -> Iterator[dict[str, Any]]:
     """Yield base sizes whose crop spreads rows and columns like this; it spans one whole side."""
+    if len(places.grid) != _AXES_OF_VIDEO:
+        return
     ways = []
     first = _first_places(bound, places, measured)
     for start, share, side in zip(first[1:], shares[1:], places.grid[1:], strict=True):
         end = (start + share * (side - 1)) * side / max(side - 1, 1)
         whole = round(end - start) + 2 * round(start)  # as much is cut off at the end, or one more
         ways.append([whole + more for more in (0, 1, -1) if whole + more > 0])
-    yield from itertools.product(*ways)
+    yield from ({"base_size": sides} for sides in itertools.product(*ways))
 
 
 def _first_places(bound: _GridScheme, places: _GridPlaces, measured: _GridRates) -> Reals:
     """Return the coordinate of the first place along each axis: the integer its phases give."""
     first = np.zeros(len(places.grid))
-    tried = np.arange(_FARTHEST, -_FARTHEST - 1, -1)  # of equal sizes, the positive one first
-    tried = tried[np.argsort(np.abs(tried), kind="stable")]
+    # Of equal sizes, the positive one is first.
+    tried = np.array(sorted(range(_FARTHEST, -_FARTHEST - 1, -1), key=abs))
     for axis in set(bound.followed.tolist()):
         own = np.flatnonzero(bound.followed == axis)
         own = own[:: max(1, own.size // _TOLD)]
@@ -581,8 +618,6 @@ def _with_origins(
     bound: _GridScheme, places: _GridPlaces, measured: _GridRates
 ) -> Iterator[_GridScheme]:
     """Yield a scheme with the origin that the phases of the first place give."""
-    if "origin" not in bound.scheme.parameters:
-        return
     distance = np.abs(
         measured.seen(np.exp(1j * bound.rates)) - measured.seen(np.exp(1j * measured.rates))
     )
@@ -607,8 +642,6 @@ def _fits(view: View, bound: _GridScheme, limit: float) -> bool:
 
 _LIMIT = 1e-5
 """Error on the unit circle that entries of float32 code have on a grid; few other numbers do."""
-_SEEDS = 16
-"""Seeds of posenc's own draws to try, from 0 on. Chosen by judgement: few users set others."""
 _DRAWN = 2.6
 """Cost of a drawn direction. A list of frequencies explains more, and costs as much as LongRoPE's.
 """
@@ -626,7 +659,7 @@ def _mixed_hypotheses(view: View, evidence: Evidence, rounding: float) -> Iterat
     limit = _LIMIT + 4 * rounding
     leading = np.array([0, half])
     shown = {} if view.layout is None else {"layout": view.layout}
-    for seed in range(_SEEDS):
+    for seed in range(SEEDS):
         angle = 2 * math.pi * float(uniform(seed, 0))
         cos, sin = math.cos(angle), math.sin(angle)
         right, below = (
@@ -655,8 +688,7 @@ def _drawn_bases(view: View, cos: float, limit: float) -> list[float]:
     other = np.sqrt(1 - own**2)  # the function that a view of only cosines or sines lacks
     points = {"cos": own + 1j * other, "sin": other + 1j * own}.get(view.function, cells)
     steep = other if view.function else np.ones(cells.size)
-    with np.errstate(all="ignore"):
-        return bases_of_pairs(np.abs(np.angle(points) / cos), limit / np.abs(steep * cos))
+    return bases_of_pairs(np.abs(np.angle(points) / cos), limit / np.abs(steep * cos))
 
 
 def parts_of_rows(evidence: Evidence) -> Iterator[Evidence]:

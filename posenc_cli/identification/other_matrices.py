@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _COUNTED, _EVENLY = 4, 0.75
 """Fewest rows, and share of the rows, that count in equal steps; the other rows may be damaged."""
 _ZEROS = "all values are 0, as in a buffer that was never written"
-_SEEDS = 16
-"""Seeds of posenc's own tables to try, from 0 on. Chosen by judgement: few users set others."""
+SEEDS = 16
+"""Seeds of posenc's own draws to try, from 0 on. Chosen by judgement: few users set others."""
 _STEPS = range(1, 17)
 """Steps from row to row of a drawn table, or of shares of a length, to try."""
 _FIRST_ROWS, _DRAWN_CELLS = 640, 1 << 17
@@ -144,7 +144,7 @@ def _drawn_table_hypotheses(evidence: Evidence, values: RealRows, dim: int) -> I
     rows, count, limit = evidence.rows, evidence.count, 4 * evidence.rounding
     if dim == 1 or np.array_equal(values[0], np.round(values[0])):
         return
-    for seed in range(_SEEDS):
+    for seed in range(SEEDS):
         begin = _first_columns(dim, seed)
         ratio = values[0, 0] / begin[:, 0]
         residual = np.abs(values[0, 1] - ratio * begin[:, 1])

@@ -292,11 +292,10 @@ def bases_of_pairs(rates: Reals, errors: Reals) -> list[float]:
 
     A rate that is no number, or whose error is not finite, does not count.
     """
-    with np.errstate(all="ignore"):
-        shares = np.arange(1, rates.size + 1) / (rates.size + 1)
-        weights = np.nan_to_num((shares * rates / errors) ** 2)
-        total = weights.sum()
-        mean = float(weights @ np.nan_to_num(-np.log(rates) / shares) / total)
+    shares = np.arange(1, rates.size + 1) / (rates.size + 1)
+    weights = np.nan_to_num((shares * rates / errors) ** 2)
+    total = weights.sum()
+    mean = float(weights @ np.nan_to_num(-np.log(rates) / shares) / total)
     if not 0 < mean < STEEPEST:
         return []
     base = math.exp(mean)
@@ -375,8 +374,11 @@ def _batches_of_heads(evidence: Evidence) -> Iterator[Evidence]:
     heads, queries, keys = array.shape
     for own in (n for n in range(1, heads // 2 + 1) if heads % n == 0):
         if own > 1 and _all_equal(array.reshape(heads // own, own, queries, keys), 0):
-            text = f"repeated {heads // own} times, one sequence after another"
-            yield _inner_evidence(evidence, (array[:own],), text)
+            yield _inner_evidence(
+                evidence,
+                (array[:own],),
+                f"repeated {heads // own} times, one sequence after another",
+            )
             return
 
 
@@ -388,8 +390,11 @@ def _scores_after_padding(evidence: Evidence) -> Iterator[Evidence]:
     (array,) = evidence.arrays
     padding = _count_empty_rows(array[:, 0].T) - 1
     if array.shape[1] == 1 and 0 < padding < array.shape[2] - _LEAST_ROWS:
-        text = f"padded on the left: the first {padding} keys hold zeros"
-        yield _inner_evidence(evidence, (array[:, :, padding:],), text)
+        yield _inner_evidence(
+            evidence,
+            (array[:, :, padding:],),
+            f"padded on the left: the first {padding} keys hold zeros",
+        )
 
 
 def _all_equal(array: NumberArray, axis: int) -> bool:
@@ -462,8 +467,11 @@ def _without_empty_heads(evidence: Evidence) -> Iterator[Evidence]:
     (array,), count = evidence.arrays, evidence.count
     kept = count - _count_empty_rows(array[::-1])
     if _LEAST_ROWS <= kept < count:
-        text = f"before empty heads: heads {kept} to {count - 1} hold zeros"
-        yield _inner_evidence(evidence, (array[:kept],), text)
+        yield _inner_evidence(
+            evidence,
+            (array[:kept],),
+            f"before empty heads: heads {kept} to {count - 1} hold zeros",
+        )
 
 
 def _count_empty_rows(array: NumberArray) -> int:

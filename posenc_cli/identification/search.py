@@ -155,15 +155,15 @@ class Identification(Record):
         best = self.match or self.nearest
         if best is None:
             return {}
-        positions = best.positions
-        evenly = positions is not None and len(positions.ranges) == 1
         return {
             "scheme": best.scheme,
             **settings_of({k: v for k, v in best.params.items() if k != "layout"}),
             "layout": best.layout or "",
             "table": " and ".join(table for table in best.tables if table),
             "head": "" if best.head is None else str(best.head),
-            "positions": str(positions) if evenly else "",
+            "positions": str(best.positions)
+            if best.positions and len(best.positions.ranges) == 1
+            else "",
             "arithmetic": "" if best.arithmetic in ("exact", None) else best.arithmetic,
         }
 
@@ -174,17 +174,17 @@ class Identification(Record):
         if best is None or best.census is None:
             return "no known encoding"
         multiplied = [] if best.multiplied == 1 else [f"multiplied by {best.multiplied:.9g}"]
-        misfits = best.census.misfits
-        but = "" if best.fits else f", misfits: {misfits}"
-        shown_settings = self.settings.items()
-        texts = [f"{name} {value}" for name, value in shown_settings if name != "scheme" and value]
+        but = "" if best.fits else f", misfits: {best.census.misfits}"
+        shown = {name: value for name, value in self.settings.items() if value}
+        texts = [f"{name} {value}" for name, value in shown.items() if name != "scheme"]
         name = ", ".join([best.scheme, *texts, *best.forms, *multiplied])
-        compared = f"all {best.compared} rows compared{but}"
         others_that_fit = [c.scheme for c in self.candidates if c.fits and c.bits == best.bits]
         others = [other for other in dict.fromkeys(others_that_fit) if other != best.scheme]
-        do = "fits" if len(others) == 1 else "fit"
-        alike = f"; {' and '.join(others)} {do} as well" if best.fits and others else ""
-        return f"{name} ({compared}; largest difference {best.residual:.3g}){alike}"
+        fit = f"{' and '.join(others)} fit{'s' * (len(others) == 1)} as well"
+        return (
+            f"{name} (all {best.compared} rows compared{but}; largest difference "
+            f"{best.residual:.3g}){f'; {fit}' if best.fits and others else ''}"
+        )
 
 
 def settings_of(params: Mapping[str, Any]) -> dict[str, str]:
@@ -302,7 +302,6 @@ def _candidate(attempt: Attempt, counted: Census | None) -> Candidate:
     params = {name: v for name, v in bound.params.items() if name not in hypothesis.hidden}
     positions = _positions(hypothesis, evidence, keyed=content.by == "key")
     waves = content.waves
-    has_amplitude = waves is not None and rotary and hypothesis.tables != ("inv-freq",)
     equal_models, fitting_models = _models(attempt, counted)
     compared = trial.sample if counted is None else counted
     return Candidate(
@@ -317,7 +316,9 @@ def _candidate(attempt: Attempt, counted: Census | None) -> Candidate:
         equal=compared.equal_share,
         arithmetic=trial.arithmetic if trial.read_off is None else None,
         rounded=trial.rounded.name,
-        attention_factor=float(waves.scale) if waves and has_amplitude else None,
+        attention_factor=float(waves.scale)
+        if waves and rotary and hypothesis.tables != ("inv-freq",)
+        else None,
         uncertainty={k: float(v) for k, v in hypothesis.uncertainty.items() if v},
         notes=(*hypothesis.notes, *_omissions(attempt, counted)),
         models=equal_models,
@@ -342,11 +343,10 @@ def _roundings(evidence: Evidence) -> Iterator[str]:
 
 def _models(attempt: Attempt, counted: Census | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the models with the same table in all rows that fit, and models that only fit."""
-    trial = attempt.trial
     if counted is None or not counted.fits_many:
         return (), ()
-    names = models_of(trial)
-    return (names, ()) if counted.loose == 0 and trial.read_off is None else ((), names)
+    names = models_of(attempt.trial)
+    return (names, ()) if counted.loose == 0 and attempt.trial.read_off is None else ((), names)
 
 
 def _omissions(attempt: Attempt, counted: Census | None) -> Iterator[str]:
@@ -354,11 +354,15 @@ def _omissions(attempt: Attempt, counted: Census | None) -> Iterator[str]:
     blank = counted.padding if counted else ()
     if blank:
         rows = " and ".join(f"row {row}" for row in blank)
-        holds = "holds" if len(blank) == 1 else "hold"
-        yield f"{rows} {holds} zeros, as for a class or padding token; the rest was compared"
+        yield (
+            f"{rows} hold{'s' * (len(blank) == 1)} zeros, as for a class or padding token; "
+            "the rest was compared"
+        )
     if counted is not None and counted.hidden:
-        hides = "1 cell" if counted.hidden == 1 else f"{counted.hidden} cells"
-        yield f"a mask hides {hides}; the other {counted.cells} were compared"
+        yield (
+            f"a mask hides {counted.hidden} cell{'s' * (counted.hidden > 1)}; "
+            f"the other {counted.cells} were compared"
+        )
     if attempt.profile is not None and attempt.profile.causal:
         yield "keys after the query hold 0, as behind a causal mask"
 
@@ -406,8 +410,10 @@ def commands_of(trial: Trial, evidence: Evidence, positions: Positions | None) -
     if parameters is None or (places is None) != (positions is None):
         return ()
     head = None if hypothesis.head is None else str(hypothesis.head)
-    start = ["posenc", "generate", "--scheme", trial.bound.scheme.name, *_words(places or {})]
-    words = [*start, *parameters, *_words({"--head": head})]
+    words = [
+        *("posenc", "generate", "--scheme", trial.bound.scheme.name),
+        *(*_words(places or {}), *parameters, *_words({"--head": head})),
+    ]
     files = (_file_options(trial, evidence, table) for table in hypothesis.tables)
     prompt = None if hypothesis.axes is None else prompt_of(hypothesis.axes)
     return (*filter(None, [prompt]), *(shlex.join([*words, *_words(file)]) for file in files))

@@ -510,12 +510,10 @@ def _multiplied_proposals(
         found = True
         yield proposal, 1.0
     if not found and (by_steps := _in_positions(rates)) is not None:
-        for proposal in rotary_proposals(by_steps, amplitude, precise=precise):
-            yield proposal, 1.0
+        yield from ((each, 1.0) for each in rotary_proposals(by_steps, amplitude, precise=precise))
     if amplitude is not None and abs(amplitude - 1) > 3 * precise:
         multiplier = _multiplier(view, evidence)
-        for proposal in rotary_proposals(rates, 1.0, precise=precise):
-            yield proposal, multiplier
+        yield from ((each, multiplier) for each in rotary_proposals(rates, 1.0, precise=precise))
 
 
 def _rotary_hypothesis(

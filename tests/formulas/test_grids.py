@@ -17,10 +17,27 @@ CONVENTIONS = [
 VIDEO = ("wan", "hunyuan-video", "cogvideox")
 BY_RULE = ("eva", "eva-pixels", "lucidrains-pixel", "flux2", "hunyuan-image-3", "moonvit")
 """Those that tests/identification/library_tables.py has by their libraries' rules."""
+SCALED = {
+    "cosmos": ("cosmos", "3x4x6", {}),
+    "cosmos_30_fps": ("cosmos", "3x4x6", {"interpolation_scale": "1.25,1,1"}),
+    "cosmos_predict2": (
+        "cosmos", "3x4x6", {"interpolation_scale": (2 / 3, 1, 1), "rope_scale": (20 / 24, 2, 2)},
+    ),
+    "cosmos_text2image": ("cosmos", "1x4x6", {"rope_scale": "1,4,4"}),
+    "ltx": ("ltx", "3x4x6", {}),
+    "ltx_25_fps": ("ltx", "3x4x6", {"interpolation_scale": "62.5,64,64"}),
+    "ltx_24_fps": ("ltx", "3x4x6", {"interpolation_scale": "60,64,64"}),
+    "lumina_1": ("moonvit", "5x8", {"order": "hw"}),
+    "lumina_1.5": ("moonvit", "5x8", {"order": "hw", "interpolation_scale": 1.5}),
+    "lumina_2": ("moonvit", "5x8", {"order": "hw", "interpolation_scale": 2}),
+    "dinov3_max": ("dinov3", "5x8", {"base_size": "8x8"}),
+    "dinov3_min": ("dinov3", "5x8", {"base_size": "5x5"}),
+}  # fmt: skip
+"""Grids with scales, by the name of their arrays in rope_grids_scaled."""
 MODELS = [
     model
     for model in BUILT_IN["rope-axial"].parameters["convention"].choices
-    if model not in (*VIDEO, *BY_RULE, "liere")
+    if model not in (*VIDEO, *BY_RULE, "liere", "cosmos", "ltx")
 ]
 
 
@@ -238,6 +255,28 @@ def test_cogvideox_spreads_positions_over_a_crop_of_its_own_grid(grid, golden):
             assert apart <= tolerances.TABLE + 6 * tolerances.ANGLE
         elif grid == "2x30x45":
             assert np.array_equal(ours, counted[::97])
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_a_scaled_grid_equals_the_library_it_is_named_after(name, golden):
+    _, arrays = golden("rope_grids_scaled")
+    convention, grid, given = SCALED[name]
+    for function in ("cos", "sin"):
+        peer = arrays[f"{name}_{function}"]
+        table = function if name.startswith("lumina") else f"{function}-full"
+        dim = peer.shape[1] * (2 if name.startswith("lumina") else 1)
+        ours = axial(grid, convention, table, dim=dim, **given)
+        # Raw coordinates of LTX-Video rotate by up to 1e4 · π/2 · (2 · 5 − 1).
+        farthest = {"cosmos": 8, "moonvit": 8, "dinov3": 4 * np.pi}.get(convention, 1.5e5)
+        allowed = tolerances.TABLE + tolerances.ANGLE * farthest
+        assert np.abs(ours - peer).max() <= allowed
+
+
+@pytest.mark.parametrize(("largest", "base"), [(64, 64), (256, 256)])
+def test_pixels_of_another_largest_frequency_equal_the_library(largest, base, golden):
+    peer = golden("rope_grids_scaled")[1][f"pixel_{largest}_angles"][:, ::2].astype(np.float64)
+    ours = axial("6x9", "lucidrains-pixel", "complex", dim=32, base=base)
+    assert np.abs(ours - np.exp(1j * peer)).max() <= tolerances.TABLE + tolerances.ANGLE * 500
 
 
 def test_sections_say_how_many_pairs_turn_with_each_axis():

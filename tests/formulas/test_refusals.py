@@ -54,7 +54,34 @@ REFUSED = {
         ({**WAN, "sections": "4,4,4"}, "--set sections 4,4,4: .* the 32 pairs"),
         ({**WAN, "base_size": "4x4"}, "--set base_size 4x4: wan counts"),
         ({**COG, "base_size": "4"}, "--set base_size 4: must be rows x col"),
-        ({"grid": "2x2", "sections": "8,8"}, "--set sections 8,8: both axes of pixtral"),
+        ({"grid": "2x2", "sections": "8,8"}, "--set sections 8,8: the axes of pixtral"),
+        *(
+            ({"grid": "2x3x4", "convention": "ltx", "dim": 16, **given}, message)
+            for given, message in (
+                ({"sections": "2,3,3"}, "--set sections 2,3,3: the axes of ltx"),
+                ({"interpolation_scale": 1 / 3}, "--set interpolation_scale 0.3333333333333333"),
+                ({"interpolation_scale": "1,2"}, "--set interpolation_scale 1,2: must be 1"),
+                ({"interpolation_scale": 1e-300}, "--set interpolation_scale 1e-300: must be"),
+                ({"base": 1e308}, r"--base 1e\+308: ltx has a base of at most 1e30"),
+                ({"rope_scale": 2}, "--set rope_scale 2: ltx has no rope_scale"),
+            )
+        ),
+        (
+            {"grid": "2x3x4", "convention": "cosmos", "dim": 8},
+            "--set rope_scale 2,1,1: cosmos needs at least 2 pairs per axis",
+        ),
+        (
+            {"grid": "3x4", "convention": "dinov3", "interpolation_scale": 2},
+            "--set interpolation_scale 2: dinov3 does not count places",
+        ),
+        (
+            {"grid": "3x4", "convention": "eva", "base_size": "4x4", "interpolation_scale": 2},
+            "--set interpolation_scale 2: base_size scales them",
+        ),
+        (
+            {"grid": "3x4", "convention": "dinov3", "base_size": "4"},
+            "--set base_size 4: must be rows x columns",
+        ),
         (
             {**COG, "grid": "1x60000000x120000000", "base_size": "30x45"},
             "--set base_size 30x45: .* 2.53",

@@ -10,6 +10,7 @@ BASES = (1e4, 5e5, 1e6, 1e3, 100.0, 2000.0, 256.0, 12345.0, 31415.93, 7e3)
 FACTORS = (2.0, 4.0, 8.0, 32.0, 1.5, 3.14159, 10.0)
 TABLES = ("cos-sin", "interleaved", "cos", "cos-full", "sin-full", "complex", "angles")
 IMAGES = ("pixtral", "qwen2-vl", "dinov3", "gemma4", "llama4", "eva", "hunyuan-image-3")
+SCALED = ("qwen2-vl", "moonvit", "wan", "hunyuan-video", "cosmos")
 VIDEOS = ("wan", "hunyuan-video", "cogvideox")
 dims = st.sampled_from([32, 48, 64, 96, 128])
 bases = st.sampled_from(BASES)
@@ -99,11 +100,37 @@ def grids_of_rotations(draw):
     return "rope-axial", given, f"0:{math.prod(grid)}", table
 
 
+@st.composite
+def scaled_grids(draw):
+    """RoPE on a grid whose coordinates or bases are scaled, as in diffusers and timm."""
+    convention = draw(st.sampled_from([*SCALED, "ltx", "dinov3", "lucidrains-pixel"]))
+    grid = [draw(st.integers(4, 12)) for _ in range(2 + (convention in (*VIDEOS, "cosmos", "ltx")))]
+    given = {"grid": text(grid), "convention": convention, "dim": draw(dims)}
+    if convention in SCALED:
+        given["interpolation_scale"] = draw(st.sampled_from([2 / 3, 0.5, 1.25, 2.0**0.5, 4.0]))
+    match convention:
+        case "ltx":
+            frames = draw(st.sampled_from([60, 62.5, 75]))
+            given["interpolation_scale"] = draw(st.sampled_from([(frames, 64, 64), (64,)]))
+        case "dinov3":
+            given["base_size"] = text([draw(st.sampled_from([min(grid), max(grid), 16]))] * 2)
+        case "lucidrains-pixel":
+            given["base"] = draw(st.sampled_from([10.0, 64.0, 256.0]))
+        case "moonvit":
+            given["order"] = draw(st.sampled_from(["hw", "wh"]))
+        case "cosmos":
+            scales = st.sampled_from([(2, 1, 1), (1, 3, 3), (1, 4, 4), (20 / 24, 2, 2)])
+            given |= {"rope_scale": draw(scales), "base": draw(st.sampled_from([1e4, 1e6]))}
+    table = draw(st.sampled_from(["cos-sin", "interleaved", "complex"]))
+    return "rope-axial", given, f"0:{math.prod(grid)}", table
+
+
 KINDS = {
     "rotations": lines(),
     "sinusoids": sinusoids(),
     "sinusoids on a grid": grids_of_sinusoids(),
     "rotations on a grid": grids_of_rotations(),
+    "scaled rotations on a grid": scaled_grids(),
 }
 """Scheme, parameters, positions and table of each kind."""
 

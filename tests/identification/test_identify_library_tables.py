@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from posenc_cli import encode
+from posenc_cli.catalogue import find
 from posenc_cli.identification.search import identify
 from posenc_cli.inference.evidence import Evidence
 from posenc_cli.inference.trial import UNREDUCED_TABLES
+from tests.formulas.test_grids import SCALED
 from tests.identification import library_tables as rules
 from tests.identification.library_tables import TABLES
 
@@ -52,6 +54,32 @@ def test_a_table_of_a_library_is_named_and_given_back(name):
         if match.tables[0] in UNREDUCED_TABLES:
             apart = np.minimum(apart, 2 * np.pi - apart)
         assert apart.max() <= 2e-6  # of angles to 5π in float32
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SCALED)
+def test_a_scaled_grid_of_a_library_is_named_and_given_back(name, golden):
+    _, arrays = golden("rope_grids_scaled")
+    convention, _, given = SCALED[name]
+    peers = [arrays[f"{name}_{function}"] for function in ("cos", "sin")]
+    match = identify(Evidence.of_arrays(*peers)).match
+    assert match is not None
+    grid = {"convention": convention, "grid": match.params["grid"], "dim": 12}
+    said = find("rope-axial").bind({**grid, **given})
+    assert (match.scheme, match.params["convention"]) == ("rope-axial", convention)
+    assert all(match.params[parameter] == said.params[parameter] for parameter in given)
+    for index, peer in enumerate(peers):
+        # LTX-Video rotates by up to 1e5 radians, in float32.
+        assert np.abs(again(match, index) - peer).max() <= (0.01 if convention == "ltx" else 1e-5)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("largest", [64, 256])
+def test_pixels_of_another_largest_frequency_are_named(largest, golden):
+    peer = golden("rope_grids_scaled")[1][f"pixel_{largest}_angles"]
+    match = identify(Evidence.of_arrays(peer)).match
+    assert match is not None
+    assert (match.params["convention"], match.params["base"]) == ("lucidrains-pixel", largest)
 
 
 @pytest.mark.parametrize(

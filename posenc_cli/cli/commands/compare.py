@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from posenc_cli.cli.choosing import FIRST, ParameterOptions, PositionOptions
+from posenc_cli.choice import FIRST
+from posenc_cli.cli.choosing import ParameterOptions, PositionOptions
 from posenc_cli.cli.completers import operand_names, runtime_names
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import ENCODING, Head, argument, number_format_option, option, refuse
