@@ -3,11 +3,11 @@
 #
 # Behaviour: CLVP's attention rotates the values as well as the queries and keys, and never rotates
 # the result back. The attention weights depend on distances alone, but the output of the layer
-# depends on where the sequence begins.
+# depends on where the sequence begins (its largest value is 0.3981).
 # Expected: RoPE rotates queries and keys only, so that the same inputs, all moved by the same number
 # of positions, have the same output.
 #
-# Output (the largest output is 0.3981):
+# Output:
 #   largest change of the weights, by first position: {0: '0e+00', 1: '6e-09', 10: '8e-09', 100: '8e-08'}
 #   largest change of the outputs, by first position: {0: '0e+00', 1: '7e-02', 10: '3e-01', 100: '2e-01'}
 set -euo pipefail
@@ -15,7 +15,7 @@ dir="$(mktemp -d)"
 trap 'rm -rf "$dir"' EXIT
 python3 -m venv "$dir/venv" || exit 2
 "$dir/venv/bin/python" -m pip install --quiet --no-compile torch==2.13.0 transformers==5.23.0 || exit 2
-"$dir/venv/bin/python" - <<'PY'
+"$dir/venv/bin/python" - "$dir" <<'PY'
 import sys
 
 import torch

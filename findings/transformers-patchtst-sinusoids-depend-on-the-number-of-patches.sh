@@ -15,7 +15,7 @@ dir="$(mktemp -d)"
 trap 'rm -rf "$dir"' EXIT
 python3 -m venv "$dir/venv" || exit 2
 "$dir/venv/bin/python" -m pip install --quiet --no-compile torch==2.13.0 transformers==5.23.0 || exit 2
-"$dir/venv/bin/python" - <<'PY'
+"$dir/venv/bin/python" - "$dir" <<'PY'
 import sys
 
 from transformers import PatchTSTConfig

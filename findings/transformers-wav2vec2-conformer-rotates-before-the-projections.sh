@@ -3,11 +3,11 @@
 #
 # Behaviour: Wav2Vec2-Conformer with `position_embeddings_type="rotary"` rotates the hidden states
 # and then multiplies them by the weights of queries and keys. The weights mix the pairs again, so
-# scores do not depend on the distance alone: the weights of attention change if the same inputs
-# stand two positions later.
+# scores do not depend on the distance alone: the weights for 8 equal inputs change if the query
+# stands two positions later.
 # Expected: RoPE rotates queries and keys after their projections.
 #
-# Output (8 equal inputs: only positions can tell them apart):
+# Output:
 #   weights of query 0 for keys 0 to 3, over that for key 0: [1.0, 1.1196, 1.0933, 0.9419]
 #   weights of query 2 for keys 2 to 5, over that for key 2: [1.0, 0.8665, 0.7366, 0.6681]
 set -euo pipefail
@@ -15,7 +15,7 @@ dir="$(mktemp -d)"
 trap 'rm -rf "$dir"' EXIT
 python3 -m venv "$dir/venv" || exit 2
 "$dir/venv/bin/python" -m pip install --quiet --no-compile torch==2.13.0 transformers==5.23.0 || exit 2
-"$dir/venv/bin/python" - <<'PY'
+"$dir/venv/bin/python" - "$dir" <<'PY'
 import sys
 
 import torch

@@ -82,9 +82,10 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     found = bare.get(OTHER_NAMES.get(asked, asked).lstrip("-"))
     if found is None:
         asked = asked.lstrip("-")
-        # Fewer than three letters begin too many names.
-        begun = asked.replace("-", "")
-        longer = [text for text in bare if text.replace("-", "").startswith(begun) and begun[2:]]
+        # Few letters begin too many names, above all without hyphens (llama3.1).
+        longer = [text for text in bare if text.startswith(asked) and len(asked) > 2] or [
+            text for text in bare if text.replace("-", "").startswith(asked) and len(asked) > 4
+        ]
         near = get_close_matches(asked, longer or bare, n=1, cutoff=0 if longer else _SIMILAR)
         found = bare[near[0]] if near else None
     return None if found is None else f"did you mean {found!r}?"

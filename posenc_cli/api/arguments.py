@@ -12,7 +12,6 @@ import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from inspect import Parameter, signature
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from posenc_cli import catalogue
@@ -457,7 +456,7 @@ def config_of(config: object) -> tuple[str, Mapping[str, Any] | GGUFHeader]:
         return config, find(config).config
     if isinstance(config, str | os.PathLike):
         name = os.fspath(config)
-        if not _is_path(name) and not Path(name).exists():
+        if not _is_path(name) and not os.path.exists(name):  # noqa: PTH110 - of any length
             raise ArgumentError(
                 f"{abbreviated(name)} is neither a model nor a config",
                 hint=nearest(name, names()) or "posenc.models() lists the names",

@@ -220,8 +220,6 @@ def arrangements(form: CallForm) -> Iterator[Arrangement]:
 
 def _batches(form: CallForm) -> list[tuple[CallForm, int, int]]:
     """Return forms, each with the number of sequences and of rows of positions."""
-    if form.one_row:
-        return [(form, 1, 1)]
     with_positions, more = form, _MORE_AXES.get(form.axes, (form.axes,))
     if "b" not in form.position_axes:
         with_positions = replace(form, position_axes=form.position_axes.replace("n", "bn"))

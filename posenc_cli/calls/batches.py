@@ -67,8 +67,6 @@ _LISTED = 3
 
 _BATCH = "several sequences or heads in one call"
 
-_SEVERAL_ROWS = "several rows in one call"
-
 _EQUAL_HEADS = "it supports only equal numbers of q and k heads"
 
 _UNSUPPORTED = "results differ from single calls: this axis order is not supported"
@@ -321,7 +319,6 @@ def try_batches(tried: Tried) -> None:
     if not (grid or tried.takes_batches):
         calls.skip(_BATCH, untested=[_BATCH])
         return
-    calls.untested += [_SEVERAL_ROWS] * function.form.one_row
     for candidate in arrangements(function.form):
         arrangement = replace(candidate, rows=context) if grid else candidate  # all rows of a grid
         if arrangement.values > _MOST_VALUES:

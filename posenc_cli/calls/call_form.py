@@ -127,8 +127,7 @@ class CallForm(Record):
     the rows of the call, even if they do not begin at 0. ``real`` says that integer coordinates are
     given as real numbers. ``boxed`` says that an offset is an array, and positions are int32.
     ``added_mask`` says that a mask is added to scores, and has their four axes. ``by_head`` says
-    that q, k and v are side by side in each head. ``one_row`` says that a call has one row, whose
-    position is a number; without an axis of rows, vectors are (heads, columns).
+    that q, k and v are side by side in each head.
     """
 
     arguments: tuple[Argument, ...]
@@ -146,7 +145,6 @@ class CallForm(Record):
     boxed: bool = False
     added_mask: bool = False
     by_head: bool = False
-    one_row: bool = False
 
     def has(self, *roles: str) -> bool:
         """Return whether an argument has one of these roles."""
@@ -170,7 +168,7 @@ class CallForm(Record):
     @property
     def any_rows(self) -> bool:
         """Whether one call can have rows at any positions, in any order."""
-        return self.one_row or self.has("positions") or (self.has(*TABLES) and not self.has("grid"))
+        return self.has("positions") or (self.has(*TABLES) and not self.has("grid"))
 
     @property
     def follows_axes(self) -> bool:
@@ -205,7 +203,7 @@ class CallForm(Record):
     @property
     def has_heads(self) -> bool:
         """Whether a row has several heads, on a separate axis or side by side."""
-        return "h" in self.axes or "f" in self.axes or self.one_row
+        return "h" in self.axes or "f" in self.axes
 
     @property
     def one_head_count(self) -> bool:
@@ -246,7 +244,6 @@ class CallForm(Record):
             "h": "heads",
             "a": str(reference.axes),
             "b": "1",
-            **({"n": "heads" if self.flat else "1"} if self.one_row else {}),
         }
         if self.has("qkv"):
             sizes["f"] = f"heads·3·{self.columns}" if self.by_head else f"3·{sizes['f']}"
@@ -271,7 +268,6 @@ class CallForm(Record):
         if self.has("inv_freq"):
             parts.append(f"{names('inv_freq')} ({reference.pairs},), the reference's frequencies")
         numbers = {**NUMBERS, "length": _ROW_COUNT} if self.counted else NUMBERS
-        numbers = {**numbers, "offset": "the only position"} if self.one_row else numbers
         numbers = {**numbers, "mask": f"zeros {shape('b1nn')}"} if self.added_mask else numbers
         parts += [
             f"{argument.parameter} {numbers[argument.role]}"
@@ -321,6 +317,7 @@ def forms(
             [_arguments_by_role(signature, call)] if call else _assignments(signature, axes)
         )
         if all(argument.role != "grid" for argument in arguments) or reference.grid is not None
+        if len({"cos", "sin"} & {argument.role for argument in arguments}) != 1
         if all(argument.role != "sections" for argument in arguments) or axes
         if all(argument.role != "layer_type" for argument in arguments) or layer_type
     ]
@@ -345,11 +342,8 @@ def forms(
     in_order: Iterable[CallForm] = itertools.chain.from_iterable(groups)
     if not signature.named and not call:  # the usual form of each number of arguments
         in_order = filter(None, itertools.chain(*itertools.zip_longest(*groups)))
-    # Coordinates first: a function of these may also accept one number for each row.
-    in_order = sorted(
-        in_order,
-        key=lambda form: (form.one_row, axes > 0 and form.has("positions") > form.follows_axes),
-    )
+    if axes:  # coordinates first: a function of these may also accept one number for each row
+        in_order = sorted(in_order, key=lambda form: form.has("positions") > form.follows_axes)
     return list(dict.fromkeys(in_order))
 
 
@@ -471,7 +465,10 @@ def _optional_arguments(
     if not {*roles} & {*LOCATING}:
         for wanted in ("positions", "offset", "length"):
             yield from ((one,) for one in missing if one.role == wanted)
-        tables = [one for one in missing if one.role in TABLES]
+        # A word of a flag or a number may be cos or sin (sin_first, cos_scale).
+        first = tuple("TF-.0123456789'")
+        plain = {given.name for given in optional if (given.default or "").startswith(first)}
+        tables = [one for one in missing if one.role in TABLES and one.parameter not in plain]
         by_name = itertools.groupby(tables, lambda one: one.parameter)
         yield from filter(None, itertools.product(*(list(ones) for _, ones in by_name)))
     numbers = ("dim", "share", "base", "factor", "setting", "length")
@@ -549,7 +546,6 @@ def _expand(
             continue
         if not form.has(*TABLES):
             yield from _with_position_shapes(shaped, reference.axes)
-            yield from _with_one_row(shaped, signature)
             continue
         of_kinds = [replace(shaped, kind=kind) for kind in _table_kinds(form, reference)]
         if form.has("positions", "offset"):
@@ -563,17 +559,6 @@ def _expand(
             leads = tuple(f"a{lead}" for lead in leads if lead[0] == "b")
         for one, lead in itertools.product(of_kinds, leads):
             yield next(_with_position_shapes(replace(one, table_axes=lead)))
-
-
-def _with_one_row(form: CallForm, signature: Signature) -> Iterator[CallForm]:
-    """Yield a form of one row if a required number may be its position, as in decoding."""
-    names = [given.name for given in signature.required if "positions" in given.roles()]
-    if form.parameter_of("offset") in names and form.axes in _OF_ONE_ROW:
-        yield replace(form, one_row=True)
-
-
-_OF_ONE_ROW = ("nd", "bhnd", "bnhd")
-"""Axes of vectors of one position: (heads, d), or an axis of rows of length 1."""
 
 
 def _with_axes(form: CallForm, axes: str, signature: Signature) -> CallForm | None:

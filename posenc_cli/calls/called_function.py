@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from posenc_cli.calls.answers import Returned, check_description, returned_arrays
 from posenc_cli.calls.payloads import (
     NO_EFFECT,
@@ -343,16 +341,6 @@ class CalledFunction(ABC):
 
         Raises: InvalidInput.
         """
-        if form.one_row and positions.size > 1:
-            places = positions.reshape(-1, 1)
-            rows = [
-                self.rotated(form, at, [part.row(row) for part in vectors])
-                for row, at in enumerate(places)
-            ]
-            return [
-                Returned(np.concatenate([part.values for part in parts], axis=1), parts[0].dtype)
-                for parts in zip(*rows, strict=True)
-            ]
         return self.as_vectors(self.call(form, positions, vectors), form, vectors)
 
     def as_vectors(

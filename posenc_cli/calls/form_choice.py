@@ -360,9 +360,6 @@ class FormChoice:
         """
         process = self._process
         positions, vectors = self._probe(form)
-        if form.one_row:
-            rotated = process.rotated(form, positions, vectors)
-            return self._fitness_of_vectors(form, positions, vectors, rotated), "vectors"
         results = process.call(form, positions, vectors)
         rows = positions.size * (vectors[0].heads if vectors and form.flat else 1)
         outcome = self._other_outcome(form, results, rows)

@@ -264,17 +264,10 @@ _STRIDED = {
 
 
 def _changed_v(tried: Tried) -> Iterator[Irregularity]:
-    """Yield the fault of a v that is given with q and k, and is changed.
-
-    Raises: InvalidInput if it is RoFormer's, whose callers may leave it out.
-    """
-    optional = {given.name for given in tried.function.parameters if not given.required}
+    """Yield the fault of a v that is given with q and k, and is changed."""
     for first, heads in ((0, 3), (0 if tried.form.from_zero else _FIRST, 11)):
         given, left = tried.function.values_of_v(first, heads)
         if tried.differs(left, given.astype(np.float32)):
-            if "value_layer" in optional:
-                tried.calls.untested.append("value_layer")
-                raise InvalidInput("value_layer is changed, as RoFormer's is")
             yield Irregularity(
                 Cause.UNKNOWN,
                 "v is changed; only q and k should rotate",

@@ -120,19 +120,8 @@ _VARIED_SETTINGS = (
         Cause.FREQUENCY_RULE,
         names=(
             *("condense_ratio", "freq_scale", "scale_factor", "seq_len_interpolation_factor"),
-            "linear_factor",
+            *("interpolation_factor", "linear_factor"),
         ),
-        of_rope="rope-linear",
-    ),
-    _VariedSetting(
-        "factor",
-        ("factor",),
-        lambda factor: 2 * factor,
-        Cause.FREQUENCY_RULE,
-        names=(
-            "interpolation_factor",
-        ),  # x-transformers divides positions, HunyuanVideo multiplies
-        doubtful=True,
         of_rope="rope-linear",
     ),
     _VariedSetting(

@@ -382,11 +382,8 @@ _PATTERNS = (
         ),
         _very_long_call,
         lambda tried: (
-            not tried.form.one_row
-            and (
-                tried.form.any_rows
-                or (not tried.form.from_zero and min(LONG, tried.context) > sum(_BLOCKS))
-            )
+            tried.form.any_rows
+            or (not tried.form.from_zero and min(LONG, tried.context) > sum(_BLOCKS))
         ),
         long=True,
     ),

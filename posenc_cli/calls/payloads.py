@@ -11,7 +11,7 @@ from posenc_cli.calls.call_form import SIDE_BY_SIDE
 from posenc_cli.calls.roles import ADDED, LEFT_PADDED, NAMES, PADDED, TABLES
 from posenc_cli.inference.turning import ColumnPairing
 from posenc_cli.numerics.rounding import bits_of_bfloat16
-from posenc_cli.records import Record, replace
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,10 +61,6 @@ class Vectors(Record):
         rows = {"nd": self.batch * self.rows * self.heads, "nf": self.batch * self.rows}
         sizes = {"b": self.batch, "h": self.heads, "n": rows.get(axes, self.rows), "d": columns}
         return tuple(sizes.get(axis, self.heads * columns) for axis in axes)
-
-    def row(self, place: int) -> Vectors:
-        """Return one of the rows of the only sequence."""
-        return replace(self, values=self.values[:, [place % self.values.shape[1]]], rows=1)
 
     def read(self, result: NumberArray, axes: str) -> NumberArray:
         """Return a result in these axes as (b, n, h, d)."""

@@ -342,7 +342,7 @@ def _vector_subjects(
             irregular, logs[which], positions, samples[which].dtype, which=which
         )
         far_rows.append(() if irregular else far_row_faults(logs[which], samples[which].dtype))
-        more = 0 if function.form.one_row else min(context, LONG)
+        more = min(context, LONG)
         if more > positions.last + 1 and not irregular and logs[which].compares:
             irregular = long_call_faults(logs[which], samples[which].dtype, more, calls)
         readers.append(

@@ -270,11 +270,10 @@ def image_format(out: str, flag: str = "--out") -> PictureFormat:
     suffix = PurePath(out).suffix.lower()
     if suffix not in IMAGES:
         check_no_folder(out)
-        hint = (
-            None
-            if Path(out).exists() and not Path(out).is_file()
-            else f"{flag} {quoted_name(str(PurePath(out.rstrip('.')).with_suffix('.png')))}"
-        )
+        name, hint = PurePath(out).name.rstrip("."), None
+        if name and (Path(out).is_file() or not Path(out).exists()):  # no device
+            other = PurePath(out).with_name(name).with_suffix(".png")
+            hint = f"{flag} {quoted_name(str(other))}"
         raise InvalidInput(f"{flag} {quoted_name(out)}: must end in {', '.join(IMAGES)}", hint=hint)
     return IMAGES[suffix]
 

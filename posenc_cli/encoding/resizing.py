@@ -253,8 +253,9 @@ def _check_grid(rows: int, prefix: int, old: Sides, new: Sides, name: str) -> No
     after = f" after --prefix {prefix}" if prefix else ""
     likely, proposal = old, "--prefix"
     side = isqrt(rows - prefix)
-    if side * side == rows - prefix or not 0 <= rows - cells <= _LIKELY_PREFIX:
-        likely = side, side
+    whole = 1 < side * side == rows - prefix
+    if whole or not 0 <= rows - cells <= _LIKELY_PREFIX:
+        likely = (side, side) if whole else (isqrt(rows), isqrt(rows))
         proposal = f"--grid {_text(likely)}:{_text(new)} --prefix"
     more = rows - likely[0] * likely[1]
     hint = f"{rows} rows are {_text(likely)} and {more} more: {proposal} {more}"

@@ -618,7 +618,7 @@ class _AxisRotation(Record):
             return _checked(
                 _AxisLine(-parts, 2 * whole, parts),
                 count,
-                f"--set interpolation_scale {as_text(scale)} (62.5 is a binary fraction)",
+                f"--set interpolation_scale {as_text(scale)}",
             )
         if self.rule == "centres":
             return _AxisLine(1 - count, 2, count)
@@ -803,7 +803,7 @@ def _cropped(name: str, grid: tuple[int, ...], base_size: tuple[int, ...]) -> li
 
     text = f"--set base_size {_text(base_size)}"
     if name != "cogvideox":
-        known = f"{name} counts rows and columns; cogvideox, dinov3 and eva have a base_size"
+        known = "only cogvideox, dinov3 and eva have a base_size"
         sided = name in ("dinov3", "eva")
         raise InvalidInput(f"{text}: {'must be rows x columns' if sided else known}")
     if len(base_size) != 2:
@@ -830,7 +830,10 @@ def _checked(line: _AxisLine, count: int, text: str) -> _AxisLine:
     Raises: InvalidInput if its integers exceed 2^53.
     """
     if abs(line.first) + abs(line.step) * count > LARGEST_POSITION:
-        raise InvalidInput(f"{text}: {count} places of it are more parts than 2^53")
+        raise InvalidInput(
+            f"{text}: {count} places of it are more parts than 2^53",
+            hint="numbers with few binary digits, such as 62.5, have fewer parts",
+        )
     return line
 
 

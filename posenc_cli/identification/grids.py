@@ -533,11 +533,11 @@ def _with_scales(
     longer = errors > 0
     error, share = min(zip(errors[longer].tolist(), shares[longer].tolist(), strict=True))
     if (np.abs(shares / share - 1) <= errors + error)[longer].all():
-        found = bound.changed(_SCALE + _FIT, interpolation_scale=1 / share)
-        if found is not None:
-            yield replace(
-                found, uncertainty={**found.uncertainty, "interpolation_scale": error / share}
-            )
+        for scale in (snap(1 / share, error / share), 1 / share):
+            found = bound.changed(_SCALE + _FIT, interpolation_scale=scale)
+            if found is not None:
+                uncertainty = {**found.uncertainty, "interpolation_scale": error / share}
+                yield replace(found, uncertainty=uncertainty)
 
 
 def _measured_growth(

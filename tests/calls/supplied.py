@@ -661,10 +661,10 @@ def positions_by_factor(x, positions, interpolation_factor=1.0):
     return ids(x, np.asarray(positions) / interpolation_factor)
 
 
-@untested("interpolation_factor")
-def positions_times_factor(x, positions, interpolation_factor=1.0):
-    """As HunyuanVideo's."""
-    return ids(x, np.asarray(positions) * interpolation_factor)
+@untested("sin_first, cos_scale")
+def sines_chosen(x, positions, sin_first=False, cos_scale=1.0):
+    """Words of names that are no tables."""
+    return ids(x, positions)
 
 
 @wrong("frequency-rule", "linear_factor is ignored")
@@ -1030,24 +1030,6 @@ def without_a_minus(x_bthd):
     cos, sin = np.cos(angles), np.sin(angles)
     a, b = np.split(x_bthd, 2, -1)
     return np.concatenate([a * cos + b * sin, a * sin + b * cos], 3).astype(x_bthd.dtype)
-
-
-# One token of a decoder: all vectors have one position.
-@untested("several rows in one call")
-def one_token(x, pos):
-    heads, dim = x.shape
-    return rotated(x, np.full(heads, int(pos)), dim)
-
-
-@untested("several rows in one call")
-def one_row(q, k, position: int):
-    assert q.shape[2] == k.shape[2] == 1
-    return rotated(q, [position]), rotated(k, [position])
-
-
-@wrong("position-offset", "shifted by +1")
-def next_token(x, pos):
-    return one_token(x, pos + 1)
 
 
 @wrong("direction", "the sine has the wrong sign")

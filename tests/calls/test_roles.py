@@ -47,7 +47,6 @@ RIGHT = (
     *("adds_an_axis", "OfVllm", "OfAnIntegerBase", "with_a_cache", "with_a_scale"),
     *("by_added_mask", "by_packed_rows", "out_of_packed_rows", "by_stacked_heads", "OfFairseq"),
     *("by_packed_heads", "by_three_in_each_head"),
-    "with_values_of_roformer",
     *("OfXTransformers", "base_places_rows", "base_of_rates"),
 )
 

@@ -182,13 +182,6 @@ def optional_v_turned(q, k, positions, v=None):
     return third_turned(q, k, v if v is not None else q, positions)
 
 
-def with_values_of_roformer(sinusoidal_pos, query_layer, key_layer, value_layer=None):
-    """As RoFormer's, which rotates values only if they are given."""
-    sin, cos = np.split(sinusoidal_pos, 2, -1)
-    given = (query_layer, key_layer, *([] if value_layer is None else [value_layer]))
-    return tuple(turned(part, cos, sin) for part in given)
-
-
 def clamped_offset(x, offset=0):
     return by_offset(x, min(offset, 3000))
 

@@ -235,6 +235,7 @@ def test_what_cannot_be_is_refused_in_one_line(arguments, said, refused):
     ("name", "status", "said"),
     [
         ("a.", 2, "hint: --out 'a.png'"),
+        ("./...", 2, "'./...': must end in .png, .svg, .pdf, .html"),
         ("a/", 3, "'a/': it names no file"),
         ("a/.", 3, "'a/.': it names no file"),
     ],

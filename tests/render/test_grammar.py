@@ -181,6 +181,8 @@ OTHERS = {
     },
     "rope-resonance": {"attention_factor": 1.25},
     "rope-axial": {
+        "interpolation_scale": "2,0.5",
+        "rope_scale": {"convention": "cosmos", "grid": "2x2x4", "rope_scale": "2,3,1"},
         "base": 100.0,
         "grid": "4x8",
         "sections": {"convention": "wan", "grid": "2x4x4", "sections": "16,8,8"},
