@@ -158,7 +158,7 @@ def test_what_a_format_cannot_tell_apart_is_what_it_rounds_to_one_row(form, sche
 def test_the_first_row_that_was_there_before_is_found_and_minus_zero_is_zero():
     rows = np.array([[0.0, 1.0], [1.0, 0.0], [-0.0, 1.0], [2.0, 2.0], [1.0, 0.0]])
     for blocks in ([rows], [rows[:2], rows[2:]]):
-        found = distinct_rows(blocks)
+        found = distinct_rows(blocks, len(rows))
         assert (found.count, found.first) == (3, (0, 2))
 
 

@@ -15,7 +15,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -72,8 +72,12 @@ def nearest_waves(
 
     Each wave counts ``weights`` times. The waves follow only the position and do not grow.
     """
-    halves = replace(waves, scale=1, frequencies=lambda xp: waves.frequencies(xp) / 2)
-    filler = wave_filler(halves, engine)
+    frequencies = waves.frequencies
+
+    def halves(xp: Any) -> Any:
+        return frequencies(xp) / 2
+
+    filler = wave_filler(replace(waves, scale=1, frequencies=halves), engine)
     columns = (Placement("sin", slice(0, waves.count)),)
     factors = 4 * weights * float(waves.scale) ** 2
     least, offset = np.inf, 1
@@ -98,7 +102,7 @@ def nearest_rows(rows: MatrixRows) -> NearestRows:
     """
     rows = rows.in_memory()
     values = rows.read(range(rows.count))  # (rows, width)
-    same = distinct_rows(_pieces(values))
+    same = distinct_rows(_pieces(values), rows.count)
     if same.first is not None:
         return NearestRows(0.0, same.first)
     if rows.count**2 // 2 * max(_LEAST_WIDTH, rows.width) > MOST_PRODUCTS:
@@ -154,19 +158,29 @@ def _nearest_neighbours(values: RealRows) -> NearestRows:
     return NearestRows(best, pair, sampled=True)
 
 
-def distinct_rows(blocks: Iterable[StoredRows]) -> DistinctRows:
-    """Count the rows that differ from all before them, entry by entry; −0 equals 0.
+def distinct_rows(blocks: Iterable[StoredRows], count: int) -> DistinctRows:
+    """Count the rows, of ``count``, that differ from all before them, entry by entry; −0 equals 0.
 
-    >>> distinct_rows([np.array([[1.0, 0.0], [2.0, 0.0], [1.0, -0.0]])])
+    >>> distinct_rows([np.array([[1.0, 0.0], [2.0, 0.0], [1.0, -0.0]])], 3)
     DistinctRows(count=2, first=(0, 2))
     """
-    held = np.concatenate([_comparable_bits(block) for block in blocks])
-    rows = held.view(np.dtype((np.void, held.itemsize * held.shape[1]))).ravel()
-    _, first, where = np.unique(rows, return_index=True, return_inverse=True)
-    earliest = first[where.ravel()]  # the first row that equals each
-    repeated = np.flatnonzero(earliest != np.arange(len(rows)))
-    pair = (int(earliest[repeated[0]]), int(repeated[0])) if repeated.size else None
-    return DistinctRows(len(first), pair)
+    held: StoredRows | None = None
+    done = 0
+    for block in blocks:
+        bits = _comparable_bits(block)
+        if held is None:
+            held = np.empty((count, bits.shape[1]), bits.dtype)
+        held[done : done + len(bits)] = bits
+        done += len(bits)
+    assert held is not None
+    order = _grouping(held)
+    same = _equal_to_next(held, order)
+    if not same.any():
+        return DistinctRows(count, None)
+    # Within a group rows ascend, so the second one is the group's first repetition.
+    seconds = order[1:][same]
+    place = int(np.flatnonzero(same)[np.argmin(seconds)])
+    return DistinctRows(count - int(same.sum()), (int(order[place]), int(order[place + 1])))
 
 
 def _comparable_bits(block: StoredRows) -> StoredRows:
@@ -175,3 +189,33 @@ def _comparable_bits(block: StoredRows) -> StoredRows:
     bits = np.ascontiguousarray(block).view(unsigned)
     negative_zero = unsigned.type(1 << (8 * unsigned.itemsize - 1))
     return np.where(bits == negative_zero, unsigned.type(0), bits)
+
+
+def _grouping(held: StoredRows) -> Integers:
+    """Return an order in which equal rows follow one another, each group in ascending order."""
+    hashes = np.zeros(len(held), np.uint64)
+    step = max(1, _BLOCK_VALUES // max(1, held.shape[1]))
+    with np.errstate(over="ignore"):
+        # Powers of an odd number: importing numpy.random takes as long as all the rest.
+        factors = np.full(held.shape[1], 0x9E3779B97F4A7C15, np.uint64).cumprod(dtype=np.uint64)
+        for begin in range(0, len(held), step):
+            cells = held[begin : begin + step].astype(np.uint64)
+            cells = (cells + np.uint64(1)) * factors
+            hashes[begin : begin + step] = (cells ^ (cells >> np.uint64(29))).sum(axis=1)
+    order: Integers = np.argsort(hashes, kind="stable")
+    alike = hashes[order[1:]] == hashes[order[:-1]]
+    if np.array_equal(alike, _equal_to_next(held, order)):
+        return order
+    # Different rows share a hash, so sort by all entries, which takes longer.
+    return np.lexsort(held.T[::-1])
+
+
+def _equal_to_next(held: StoredRows, order: Integers) -> Any:
+    """Return whether each row equals the next one in an order. Shape: (rows − 1,)."""
+    same = np.empty(max(0, len(order) - 1), np.bool_)
+    step = max(1, _BLOCK_VALUES // max(1, held.shape[1]))
+    for begin in range(0, same.size, step):
+        end = min(begin + step, same.size)
+        here, following = held[order[begin:end]], held[order[begin + 1 : end + 1]]
+        same[begin:end] = (here == following).all(axis=1)
+    return same

@@ -603,7 +603,7 @@ def _distinct(subject: InspectedEncoding, dtype: DType) -> Property:
     """Return whether rows stay distinct when their entries are rounded to a number format."""
     inspected = subject.inspected
     count = inspected.rows.count
-    distinct = distinct_rows(inspected.rounded(dtype))
+    distinct = distinct_rows(inspected.rounded(dtype), count)
     at = None
     reason = f"{distinct.count} of {count} rows"
     if distinct.first is not None:
