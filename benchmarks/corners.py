@@ -28,7 +28,7 @@ HOW = (
 NARROW = (2, 8, 16)
 HEADS = 8
 CHECK, IDENTIFY = "rope-check of tables", "identify"
-WRONG, SHUFFLED = "rope-check of tables with another base", "rope-check of shuffled tables"
+WRONG, SHUFFLED = "rope-check, tables of another base", "rope-check of shuffled tables"
 COMPARE, READ = "compare of different tables", "reading both tables"
 GOALS: dict[object, Goal] = {
     COMPARE: Goal("at most", 6.0),  # both are read, and five passes stay in the cache

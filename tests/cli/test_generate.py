@@ -95,6 +95,8 @@ REFUSED = [
     ("-s rop -l 4", "unknown scheme 'rop'", "did you mean 'rope'?"),
     ("-s rope -l 0", "--len 0: must be at least 1", None),
     ("-s rope -l -1", "--len -1: must be at least 1", None),
+    ("-s rope -l 1.5", "--len '1.5': must be an integer", None),
+    ("-s rope -l 4__096", "--len '4__096': must be an integer", None),
     ("-s rope -l x", "--len 'x': must be an integer", None),
     ("-s rope -l ٣", "--len '٣': must be an integer", None),
     (f"-s rope -l {10**50}", "past 2^53", None),
@@ -228,6 +230,9 @@ def not_rotary(*, dim: Dim = 4): return Rows(dim, lambda xp, p, t: xp.zeros((len
 def narrow(*, dim: Dim = 4): return Rows(dim, lambda xp, p, t: xp.zeros((len(p), dim - 1)))
 
 @absolute(source="me", formula="?")
+def long(*, dim: Dim = 4): return Rows(dim, lambda xp, p, t: xp.zeros((len(p) + 1, dim)))
+
+@absolute(source="me", formula="?")
 def raises(*, dim: Dim = 4): return Rows(dim, lambda xp, p, t: p / [])
 
 @rotary(source="me", formula="?")
@@ -247,6 +252,7 @@ def untyped(*, dim=4): return None
         ("nothing", "absolute schemes do not give a NoneType"),
         ("not_rotary", "rotary schemes do not give a Rows"),
         ("narrow", "rows of shape (3, 3) for 3 positions"),
+        ("long", "rows of shape (4, 4) for 3 positions"),
         ("raises", "raised"),
         ("short", "1 frequencies"),
         ("few", "scores for"),

@@ -52,7 +52,7 @@ REFUSED = {
         ({**COG, "dim": 24}, "--dim: cogvideox .* not a multiple of 8"),
         ({**WAN, "order": "wh"}, "--set order wh: wan has frames"),
         ({**WAN, "sections": "4,4,4"}, "--set sections 4,4,4: .* the 32 pairs"),
-        ({**WAN, "base_size": "4x4"}, "--set base_size 4x4: wan counts"),
+        ({**WAN, "base_size": "4x4"}, "--set base_size 4x4: only cogvideox, dinov3 and eva"),
         ({**COG, "base_size": "4"}, "--set base_size 4: must be rows x col"),
         ({"grid": "2x2", "sections": "8,8"}, "--set sections 8,8: the axes of pixtral"),
         *(
